@@ -1,0 +1,88 @@
+"""Read and write speed of every corpus format, on the same documents.
+
+    python bench/formats.py [--documents 100000] [FORMAT ...]
+
+Text formats get documents of about 100 words (title and abstract) with five labels; formats of
+features get as many documents with 60 features. MB are 10^6 bytes of the file or folder written.
+Speeds are per second of processor time, so that they do not depend on what else the machine does;
+reading counts iterating over all documents.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from ontodex.read import find, read_docs, writable, write_docs
+from ontodex.types import Doc
+
+NAMES = {
+    "corpus": "corpus",
+    "pecos-npz": "X.trn.npz",
+    "xmc-matrix": "trn_X_Xf.txt",
+    "attentionxml": "trn_texts.txt",
+    "annif-folder": "folder",
+}
+
+
+def texts(n_docs: int) -> Iterator[Doc]:
+    """Documents of about 100 words out of 50,000."""
+    random_ = random.Random(17)
+    words = [f"w{random_.randrange(16**6):x}" for _ in range(50_000)]
+    for i in range(n_docs):
+        title, abstract = random_.choices(words, k=10), random_.choices(words, k=90)
+        labels = tuple(f"D{label}" for label in random_.sample(range(10_000), 5))
+        yield Doc(str(i), {"title": " ".join(title), "abstract": " ".join(abstract)}, labels=labels)
+
+
+def features(n_docs: int) -> Iterator[Doc]:
+    """Documents with 60 features out of 50,000."""
+    random_ = random.Random(17)
+    for i in range(n_docs):
+        row = {index: round(random_.random(), 4) for index in random_.sample(range(50_000), 60)}
+        labels = tuple(str(label) for label in random_.sample(range(10_000), 5))
+        yield Doc(str(i), labels=labels, features=row)
+
+
+def size(folder: Path) -> float:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("formats", nargs="*", default=writable())
+    parser.add_argument("--documents", type=int, default=100_000)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        root = Path(temporary)
+        sources = {
+            "text": list(texts(options.documents)),
+            "sparse": list(features(options.documents)),
+        }
+        print(
+            "| format | MB | write MB/s | read MB/s | read documents/s |\n|---|---:|---:|---:|---:|"
+        )
+        for format in options.formats:
+            source = sources["text" if "text" in find(format).HOLDS.kinds else "sparse"]
+            folder = root / format
+            path = folder / NAMES.get(format, "docs.txt")
+            started = time.process_time()
+            write_docs(source, path, format)
+            written = time.process_time()
+            count = sum(1 for _ in read_docs(path, format))
+            done = time.process_time()
+            assert count == options.documents
+            megabytes, reading = size(folder), done - written
+            print(
+                f"| {format} | {megabytes:.0f} | {megabytes / (written - started):.1f} "
+                f"| {megabytes / reading:.1f} | {count / reading:,.0f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+"""The linear systems on real data, each in a process of its own, beside bare omikuji.
+
+    python bench/linear.py eurlex57k                  all systems, test set
+    python bench/linear.py medline --systems linear parabel --part dev
+
+Needs the data sets ($ONTODEX_DATA, else ../shared/data). Prints a Markdown table. "CPU" is the
+processor time of all processes together: on a busy machine it tells more than the clock. Memory is
+the largest sum over all processes, shared pages counted once. Training of ours includes TF-IDF, the
+conversion of trees and calibration; bare omikuji gets the finished features in a file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from ontodex.config import build
+from ontodex.evaluate.calibration import expected_calibration_error
+from ontodex.evaluate.ranking import ndcg_at, precision_at
+from ontodex.features.matrix import MatrixFeatures
+from ontodex.models import omikuji_trees
+from ontodex.models.knn import Knn
+from ontodex.models.linear import Linear
+from ontodex.models.trees import Bonsai, Parabel, ParabelConfig
+from ontodex.read import open_corpus
+from ontodex.read.split import by_hash, set_aside
+from ontodex.types import Corpus, LabelSpace, Ranking
+
+ROOT = Path(__file__).resolve().parent.parent
+SYSTEMS: dict[str, Any] = {"linear": Linear, "parabel": Parabel, "bonsai": Bonsai, "knn": Knn}
+BARE = "bare omikuji"
+
+
+def read(name: str) -> tuple[Corpus, Corpus, Corpus]:
+    """Train, dev, test of a data set."""
+    folder = Path(os.environ.get("ONTODEX_DATA", ROOT.parent / "shared" / "data")) / name
+    if name == "eurlex57k":
+        train, dev, test = (open_corpus(folder / f"{p}.jsonl.xz") for p in ("train", "dev", "test"))
+        return train, dev, test
+    if name == "medline":
+        citations = open_corpus(folder / "pubmed20n0014.xml.gz")
+        full = [bool(doc.labels) and "abstract" in doc.fields for doc in citations]
+        return by_hash(citations.select(np.array(full)))
+    train, dev = set_aside(open_corpus(folder / f"{name}_train.txt.gz"))
+    return train, dev, open_corpus(folder / f"{name}_test.txt.gz")
+
+
+class Watch:
+    """Wall and processor seconds, and the most memory of this process and those below it."""
+
+    def __enter__(self) -> Watch:
+        self._wall, self._cpu = time.perf_counter(), _cpu_seconds()
+        self.memory, self._over = 0.0, threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wall, self.cpu = time.perf_counter() - self._wall, _cpu_seconds() - self._cpu
+        self._over.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._over.wait(0.5):
+            self.memory = max(self.memory, sum(map(_proportional_mib, _family())))
+
+
+def _cpu_seconds() -> float:
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def _family() -> list[int]:
+    """This process and all below it."""
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parents[int(stat.parent.name)] = int(stat.read_text().rsplit(")", 1)[1].split()[1])
+    family = [os.getpid()]
+    for pid in family:
+        family += [child for child, parent in parents.items() if parent == pid]
+    return family
+
+
+def _proportional_mib(pid: int) -> float:
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("Pss:")).split()[1]) / 1024
+    return 0.0
+
+
+def measure(system: str, name: str, part: str) -> dict[str, Any]:
+    """One row of the table."""
+    train, dev, test = read(name)
+    labels = LabelSpace.of(train)
+    target = dev if part == "dev" else test
+    gold = labels.gold(target)
+    if system == BARE:
+        return measure_bare(train, target, labels, gold)
+    model = SYSTEMS[system](build(SYSTEMS[system].Config, {}, "model"))
+    with Watch() as fit:
+        model.fit(train, dev, labels)
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder))
+        size = sum(file.stat().st_size for file in Path(folder).rglob("*"))
+        model = SYSTEMS[system].load(Path(folder), labels)
+        model.features.transform(target)  # tokens are cached: prediction is timed without reading
+        with Watch() as predict:
+            ranking = model.rank(target, 10)
+        raw = model._rank(target, 10)
+    assert np.array_equal(raw.columns, ranking.columns)
+    ece = [expected_calibration_error(gold, r, k=10) for r in (raw, ranking)]
+    return row(fit, predict, size, gold, ranking, ece)
+
+
+def measure_bare(
+    train: Corpus, target: Corpus, labels: LabelSpace, gold: csr_array
+) -> dict[str, Any]:
+    """omikuji as its own documentation uses it: a file, train_on_data, predict in a loop."""
+    features = MatrixFeatures(ParabelConfig())
+    rows, gold_train = csr_array(features.fit(train)), labels.gold(train)
+    others = csr_array(features.transform(target))
+    with tempfile.TemporaryDirectory() as name, silenced():
+        import omikuji
+
+        path = Path(name) / "train.txt"
+        omikuji_trees._write(rows, gold_train, path)
+        with Watch() as fit:
+            model = omikuji.Model.train_on_data(str(path))
+        model.save(str(Path(name) / "model"))
+        size = sum(file.stat().st_size for file in (Path(name) / "model").iterdir())
+        columns = np.full((len(target), 10), -1, dtype=np.int32)
+        scores = np.zeros((len(target), 10))
+        with Watch() as predict:
+            for i in range(len(target)):
+                row_ = slice(others.indptr[i], others.indptr[i + 1])
+                pairs = zip(others.indices[row_].tolist(), others.data[row_].tolist(), strict=True)
+                for rank, (label, score) in enumerate(model.predict(list(pairs), top_k=10)):
+                    columns[i, rank], scores[i, rank] = label, score
+    ranking = Ranking.sort(columns, scores, 10)
+    ece = expected_calibration_error(gold, ranking, k=10)
+    return row(fit, predict, size, gold, ranking, [ece, ece])
+
+
+def row(
+    fit: Watch, predict: Watch, size: int, gold: csr_array, ranking: Ranking, ece: list[float]
+) -> dict[str, Any]:
+    some = np.diff(gold.indptr) > 0
+    return {
+        "precision": [100 * float(precision_at(k, gold, ranking)[some].mean()) for k in (1, 3, 5)],
+        "ndcg": 100 * float(ndcg_at(5, gold, ranking)[some].mean()),
+        "fit": [fit.wall, fit.cpu],
+        "predict": [predict.wall, predict.cpu],
+        "docs": len(ranking),
+        "size": size / 2**20,
+        "memory": max(fit.memory, predict.memory),
+        "ece": ece,
+    }
+
+
+@contextlib.contextmanager
+def silenced() -> Iterator[None]:
+    """omikuji writes to the process's stdout and stderr, past Python."""
+    kept = os.dup(1), os.dup(2)
+    with open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), 1)
+        os.dup2(nothing.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept[0], 1)
+        os.dup2(kept[1], 2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("name", choices=["eurlex57k", "medline", "bibtex", "delicious"])
+    parser.add_argument("--systems", nargs="+", choices=[BARE, *SYSTEMS], default=[BARE, *SYSTEMS])
+    parser.add_argument("--part", choices=["dev", "test"], default="test")
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(measure(options.systems[0], options.name, options.part)))
+        return
+    print("| system | P@1 / 3 / 5 | nDCG@5 | train s (CPU) | predict s (CPU) | docs/s | model MiB "
+          "| peak MiB | ECE before / after |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|---|---|")
+    bare: dict[str, Any] | None = None
+    for system in options.systems:
+        command = [sys.executable, __file__, options.name, "--part", options.part, "--one"]
+        done = subprocess.run([*command, "--systems", system], capture_output=True, check=True)
+        found = json.loads(done.stdout.splitlines()[-1])
+        bare = found if system == BARE else bare
+        times = []
+        for what in ("fit", "predict"):
+            ratio = f", x{found[what][0] / bare[what][0]:.2f}" if bare else ""
+            times.append(f"{found[what][0]:.1f} ({found[what][1]:.1f}{ratio})")
+        print(f"| {system} | {' / '.join(f'{p:.2f}' for p in found['precision'])} "
+              f"| {found['ndcg']:.2f} | {times[0]} | {times[1]} "
+              f"| {found['docs'] / found['predict'][0]:,.0f} | {found['size']:.0f} "
+              f"| {found['memory']:.0f} | {found['ece'][0]:.3f} / {found['ece'][1]:.3f} |",
+              flush=True)  # fmt: skip
+    print(f"\nload of the machine at the end: {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Train a system on a prepared folder with several seeds, and keep the rankings of dev and test.
+
+    python bench/train_and_rank.py carried/eurlex out --model attentionxml --seeds 1 2 3
+
+The folder is what `ontodex prepare train dev test --out` wrote; nothing outside the core is needed,
+so this runs on a GPU machine. Prints a line a seed; `out` gets <model>.npz (columns and
+probabilities of dev and test, a row of arrays a seed) and the run folder of the first seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from ontodex.config import read
+from ontodex.evaluate import evaluate
+from ontodex.run import train
+from ontodex.types import Corpus
+
+FIGURES = ("P@1", "P@3", "P@5", "nDCG@1", "nDCG@3", "nDCG@5", "PSP@1", "PSP@3", "PSP@5")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument("--set", dest="overrides", action="append", default=[])
+    parser.add_argument("--ranks", type=int, default=50)
+    arguments = parser.parse_args()
+    corpora = {part: Corpus.open(arguments.folder / part) for part in ("train", "dev", "test")}
+    arrays: dict[str, list[np.ndarray]] = {}
+    for seed in arguments.seeds:
+        chosen = [f'model.name="{arguments.model}"', f"model.train.seed={seed}"]
+        tables = read(None, [*chosen, *arguments.overrides])
+        began = time.monotonic()
+        run = train(
+            tables,
+            arguments.out / f"{arguments.model}-{seed}",
+            train=corpora["train"],
+            dev=corpora["dev"],
+        )
+        trained = time.monotonic() - began
+        line: dict[str, object] = {"model": arguments.model, "seed": seed, "seconds": trained}
+        for part in ("dev", "test"):
+            began = time.monotonic()
+            ranking = run.rank(corpora[part], arguments.ranks)
+            seconds = time.monotonic() - began
+            decided = run.decision.apply(ranking)
+            gold = run.labels.gold(corpora[part])
+            metrics = evaluate(gold, ranking, decided, run.labels, replicates=0)
+            line[part] = {name: round(100 * metrics[name], 2) for name in (*FIGURES, "MiF", "MaF")}
+            line[f"{part} documents a second"] = round(len(ranking) / seconds)
+            arrays.setdefault(f"{part}_columns", []).append(ranking.columns.astype(np.uint16))
+            arrays.setdefault(f"{part}_p", []).append(ranking.probabilities.astype(np.float16))
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
+    stacked = {name: np.stack(parts) for name, parts in arrays.items()}
+    np.savez_compressed(arguments.out / f"{arguments.model}.npz", **stacked)  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    main()

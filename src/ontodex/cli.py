@@ -1,0 +1,344 @@
+"""The commands. Each is short: the library does the work, and says what a library user would see.
+
+Nothing heavy is imported here, so that `ontodex --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Argument, Option
+
+from ontodex import __version__, progress
+from ontodex.errors import OntodexError
+
+if TYPE_CHECKING:
+    from ontodex.run import Suggestion
+    from ontodex.types import Ontology
+
+app = typer.Typer(
+    name="ontodex",
+    help="Index documents with the concepts of an ontology, at extreme scale.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+data_app = typer.Typer(help="Ready-made data sets.", no_args_is_help=True)
+ontology_app = typer.Typer(help="Look into an ontology.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+app.add_typer(ontology_app, name="ontology")
+
+Json = Annotated[bool, Option("--json", help="Print JSON for programs.")]
+Device = Annotated[str, Option(help="auto, cpu or cuda.")]
+OntologyPath = Annotated[Path | None, Option("--ontology", help="Ontology file, any format.")]
+Set = Annotated[
+    list[str] | None, Option("--set", help="A setting: table.key=value. May be repeated.")
+]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; our errors become one sentence and exit code 2, never a traceback."""
+    logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
+    progress.show()
+    try:
+        app(arguments)
+    except OntodexError as error:
+        _complain(str(error), error.hint)
+        raise SystemExit(2) from error
+    except MemoryError as error:
+        _complain("the machine's memory is used up", "use a smaller corpus or batch")
+        raise SystemExit(2) from error
+    except OSError as error:
+        _complain(f"{error.filename or 'file'}: {error.strerror or error}")
+        raise SystemExit(2) from error
+
+
+def _complain(message: str, hint: str = "") -> None:
+    typer.echo(f"ontodex: {message}", err=True)
+    if hint:
+        typer.echo(f"  try: {hint}", err=True)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, Argument(help="Folder for the sample and the runs.")] = Path("demo"),
+    model: Annotated[str, Option(help="Which system to train.")] = "parabel",
+) -> None:
+    """Train, evaluate and suggest on the bundled sample, in about a minute.
+
+    ontodex demo
+    """
+    from ontodex.demo import run_demo
+
+    run_demo(out, model, say=typer.echo)
+
+
+@data_app.command("list")
+def data_list(as_json: Json = False) -> None:
+    """The data sets that `ontodex data get` knows.
+
+    ontodex data list
+    """
+    from ontodex.data import ready_sets
+
+    rows = [{"name": s.name, "description": s.description} for s in ready_sets()]
+    _print(rows, as_json, lambda: "\n".join(f"{r['name']:14} {r['description']}" for r in rows))
+
+
+@data_app.command("get")
+def data_get(
+    name: Annotated[str, Argument(help="sample, medline-mesh or eurlex57k.")],
+    folder: Annotated[Path, Argument(help="Where to write train, dev, test and ontology.")],
+    source: Annotated[Path | None, Option(help="Folder with the set's own files.")] = None,
+) -> None:
+    """Write a ready set into FOLDER: train.*, dev.*, test.* and ontology.*.
+
+    ontodex data get sample sample/
+    """
+    from ontodex.data import get
+
+    for path in get(name, folder, source=source):
+        typer.echo(path)
+
+
+@app.command()
+def convert(
+    source: Annotated[Path, Argument(metavar="IN", help="Corpus or ontology.")],
+    target: Annotated[Path, Argument(metavar="OUT", help="File or folder to write.")],
+    from_: Annotated[
+        str | None, Option("--from", help="Format of IN, if not to be guessed.")
+    ] = None,
+    to: Annotated[
+        str | None, Option("--to", help="Format of OUT, if its name does not say.")
+    ] = None,
+) -> None:
+    """Turn a corpus or an ontology into another format.
+
+    ontodex convert articles.xml.gz articles.jsonl
+    """
+    from ontodex.convert import convert as convert_file
+
+    count, what = convert_file(source, target, from_format=from_, to_format=to)
+    typer.echo(f"{count:,} {what} written to {target}")
+
+
+@app.command()
+def check(
+    corpus: Annotated[Path, Argument(help="Corpus in any format.")],
+    ontology: OntologyPath = None,
+    against: Annotated[Path | None, Option(help="A second corpus, to look for leakage.")] = None,
+    plot: Annotated[Path | None, Option(help="Write the label-frequency plot here (PNG).")] = None,
+    as_json: Json = False,
+) -> None:
+    """Say what is wrong with a corpus, with line numbers.
+
+    ontodex check train.jsonl --ontology mesh.tsv --against test.jsonl
+    """
+    from ontodex.check import check as check_corpus
+
+    report = check_corpus(corpus, ontology=_ontology(ontology), against=against)
+    if plot is not None:
+        report.plot(plot)
+    _print(report.to_dict(), as_json, report.text)
+
+
+@app.command()
+def train(
+    train: Annotated[Path, Option("--train", help="Training corpus, any format.")],
+    out: Annotated[Path, Option("--out", help="Run folder to write.")],
+    model: Annotated[str | None, Option("--model", help="System; see docs/papers.")] = None,
+    dev: Annotated[Path | None, Option("--dev", help="Else a tenth of train is set aside.")] = None,
+    ontology: OntologyPath = None,
+    config: Annotated[Path | None, Option("--config", help="Settings as TOML.")] = None,
+    set_: Set = None,
+    device: Device = "auto",
+) -> None:
+    """Train a system and leave a run folder. Started again after a kill, it goes on.
+
+    ontodex train --model popularity --train train.jsonl --ontology ontology.json --out runs/floor
+    """
+    from ontodex import config as settings
+    from ontodex.read import open_corpus
+    from ontodex.run import begin, resolve
+    from ontodex.run import train as fit
+
+    chosen = [f"model.name={json.dumps(model)}"] if model else []
+    tables = settings.read(config, [*chosen, *(set_ or [])])
+    begin(out, resolve(tables))  # a bad setting or folder is known before any file is read
+    run = fit(
+        tables,
+        out,
+        train=open_corpus(train),
+        dev=None if dev is None else open_corpus(dev),
+        ontology=_ontology(ontology),
+        device=device,
+    )
+    about = run.about
+    typer.echo(
+        f"{about['model']}: {about['labels']:,} labels from {about['train']['documents']:,} "
+        f"documents in {about['train_seconds']:.1f} s; run folder {out}"
+    )
+
+
+@app.command()
+def evaluate(
+    run: Annotated[Path, Argument(help="Run folder.")],
+    corpus: Annotated[Path, Argument(help="Labelled corpus.")],
+    as_json: Json = False,
+    device: Device = "auto",
+) -> None:
+    """Every metric against a labelled corpus; metrics.json and report.html go into the run.
+
+    ontodex evaluate runs/floor test.jsonl
+    """
+    from ontodex.read import open_corpus
+    from ontodex.run import load
+
+    metrics = load(run, device=device).evaluate(open_corpus(corpus), report=True)
+    _print(metrics.to_dict(), as_json, metrics.text)
+
+
+@app.command()
+def suggest(
+    run: Annotated[Path, Argument(help="Run folder.")],
+    text: Annotated[str, Argument(help="The text, a file with it, or - for standard input.")],
+    limit: Annotated[int, Option(min=1, help="How many concepts at the most.")] = 10,
+    threshold: Annotated[float, Option(min=0.0, max=1.0, help="Least probability.")] = 0.0,
+    language: Annotated[str | None, Option(help="Language of the names.")] = None,
+    as_json: Json = False,
+    device: Device = "cpu",
+) -> None:
+    """The concepts that fit a text: names, ids, probabilities, place in the ontology.
+
+    ontodex suggest runs/floor "Brown trout return to the restored city stream."
+    """
+    from ontodex.run import load
+
+    found = load(run, device=device).suggest(
+        _text(text), limit=limit, threshold=threshold, language=language
+    )
+    rows = [
+        {"label": s.label, "name": s.name, "probability": s.probability, "path": list(s.path)}
+        for s in found
+    ]
+    _print(rows, as_json, lambda: suggestion_lines(found))
+
+
+@app.command()
+def explain(
+    run: Annotated[Path, Argument(help="Run folder.")],
+    text: Annotated[str, Argument(help="The text, a file with it, or - for standard input.")],
+    label: Annotated[str | None, Option(help="Concept id or name; else the best one.")] = None,
+    html: Annotated[Path | None, Option(help="Also write a page with the highlights.")] = None,
+    as_json: Json = False,
+    device: Device = "cpu",
+) -> None:
+    """The text with the words that speak for a concept.
+
+    ontodex explain runs/parabel article.txt --label "Water quality"
+    """
+    from ontodex.explain import highlighted, page, to_dict
+    from ontodex.files import write_text
+    from ontodex.run import load
+
+    explanation = load(run, device=device).explain(_text(text), label)
+    if html is not None:
+        write_text(html, page(explanation))
+    if as_json:
+        _print(to_dict(explanation), True, str)
+    else:
+        highlighted(explanation)
+
+
+@app.command()
+def prepare(
+    corpora: Annotated[list[Path], Argument(metavar="CORPUS...", help="Train first, then others.")],
+    out: Annotated[Path, Option("--out", help="Folder to write.")],
+    set_: Set = None,
+) -> None:
+    """Features ahead of time, without the text, for training on another machine.
+
+    ontodex prepare train.jsonl dev.jsonl --out carried/ --set prepare.max_length=500
+    """
+    from ontodex import config as settings
+    from ontodex.features.prepare import PrepareConfig
+    from ontodex.features.prepare import prepare as prepare_corpora
+    from ontodex.read import open_corpus
+
+    tables = settings.read(None, set_ or [])
+    config = settings.build(PrepareConfig, tables.get("prepare", {}), "prepare")
+    named = {path.name.split(".")[0]: open_corpus(path) for path in corpora}
+    for name, corpus in prepare_corpora(named, out, config).items():
+        typer.echo(f"{out / name}: {len(corpus):,} documents")
+
+
+@ontology_app.command("show")
+def ontology_show(
+    ontology: Annotated[Path, Argument(help="Ontology file, any format.")],
+    concept: Annotated[str | None, Argument(help="Id or name; else the top of the tree.")] = None,
+    depth: Annotated[int, Option(min=1, help="How many levels.")] = 2,
+) -> None:
+    """Print the tree, or one concept with its place, names and neighbours.
+
+    ontodex ontology show ontology.json "Water quality"
+    """
+    from ontodex.ontology import read_ontology
+    from ontodex.ontology.show import show
+
+    for line in show(read_ontology(ontology), concept, depth=depth):
+        typer.echo(line)
+
+
+def suggestion_lines(found: Sequence[Suggestion]) -> str:
+    """Suggestions for the terminal: probability, name, id, and the path above."""
+    if not found:
+        return "no concept is probable enough"
+    width = max(len(s.name) for s in found)
+    return "\n".join(
+        f"{s.probability:6.3f}  {s.name:{width}}  {s.label}"
+        + (f"  ({' > '.join(s.path[:-1])})" if len(s.path) > 1 else "")
+        for s in found
+    )
+
+
+def _ontology(path: Path | None) -> Ontology | None:
+    from ontodex.ontology import read_ontology
+
+    return None if path is None else read_ontology(path)
+
+
+def _text(given: str) -> str:
+    """Standard input for '-', a file's text where one has this name, else the words themselves."""
+    from ontodex.files import read_lines
+
+    if given == "-":
+        return sys.stdin.read()
+    if len(given) < 1000 and "\n" not in given and Path(given).is_file():
+        return "\n".join(line for _, line in read_lines(Path(given)))
+    return given
+
+
+def _print(value: Any, as_json: bool, text: Any) -> None:
+    typer.echo(json.dumps(value, indent=1, ensure_ascii=False) if as_json else text())

@@ -1,0 +1,188 @@
+"""The one way from any corpus to a feature matrix, for linear systems, neighbours and label trees.
+
+text    ─ tokens ─ TF-IDF ─────────── csr_array   columns are terms
+sparse  ─ its own features ─ L2 rows ─ csr_array   columns are the corpus's own
+dense   ─ as they are ─────────────── ndarray
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+from scipy.sparse import csr_array
+
+from ontodex import config as settings
+from ontodex.errors import DataError, OntodexError, RunError
+from ontodex.features.cache import read_words, settings_of, write_words
+from ontodex.features.tfidf import Tfidf, TfidfConfig, unit_rows
+from ontodex.features.tokens import TokenConfig, Tokens, check_fields, doc_spans, tokenise_corpus
+from ontodex.files import write_text
+from ontodex.types import Corpus, Doc, Kind
+
+logger = logging.getLogger(__name__)
+
+Matrix = csr_array | NDArray[np.float32]
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class MatrixConfig(TfidfConfig, TokenConfig):
+    """Token and TF-IDF settings in one flat table; a linear system's settings inherit them."""
+
+    normalise_sparse: bool = True  # a sparse corpus's own rows are scaled to length 1
+
+    def __post_init__(self) -> None:
+        TokenConfig.__post_init__(self)
+        TfidfConfig.__post_init__(self)
+
+
+class FeatureSpan(NamedTuple):
+    """A piece of `Doc.text`, the column it feeds, and its share of the document's value there: the
+    shares of all spans of a column add up to that value."""
+
+    start: int
+    end: int
+    column: int
+    value: float
+
+
+class MatrixFeatures:
+    """Fit on the training corpus, then transform any other of the same kind."""
+
+    def __init__(self, config: MatrixConfig) -> None:
+        self.config = MatrixConfig(**settings_of(MatrixConfig, config))
+        self.kind: Kind | None = None
+        self._tfidf: Tfidf | None = None
+        self._n_features = 0
+
+    def fit(self, corpus: Corpus) -> Matrix:
+        """Learn the features of the training corpus; its matrix, (documents x features)."""
+        self.kind = corpus.kind
+        if corpus.kind == "text":
+            check_fields(corpus, self.config)
+            tokens = tokenise_corpus(corpus, self.config)
+            self._tfidf = Tfidf.fit(tokens, self.config)
+            return self._tfidf.transform(tokens)
+        self._n_features = corpus.n_features
+        return self.transform(corpus)
+
+    def transform(self, corpus: Corpus) -> Matrix:
+        """The matrix of other documents; what training did not know is left out."""
+        self._check(corpus.kind)
+        if self._tfidf is not None:
+            return self._tfidf.transform(tokenise_corpus(corpus, self.config))
+        matrix = corpus.features()
+        if isinstance(matrix, csr_array):
+            matrix = self._fit_width(matrix)
+            return unit_rows(matrix) if self.config.normalise_sparse else matrix
+        if len(matrix) and matrix.shape[1] != self._n_features:
+            raise DataError(
+                f"documents have {matrix.shape[1]:,} dense features, but the model was fitted on "
+                f"{self._n_features:,}",
+                path=corpus.folder,
+            )
+        return matrix.reshape(-1, self._n_features)
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the matrix."""
+        return self._n_features if self._tfidf is None else len(self._tfidf.terms)
+
+    def terms(self, columns: Iterable[int]) -> list[str]:
+        """The names of features, for people."""
+        if self._tfidf is not None:
+            return [self._tfidf.terms[column] for column in columns]
+        return [f"feature {column}" for column in columns]
+
+    def spans(self, doc: Doc) -> list[FeatureSpan]:
+        """Which pieces of the text feed which column, in text order; nothing without text."""
+        self._check(doc.kind)
+        if self._tfidf is None:
+            return []
+        found = doc_spans(doc, self.config)
+        words = [token for _, _, token in found]
+        row = self._tfidf.transform(Tokens.of([words]))
+        value = dict(zip(row.indices.tolist(), row.data.tolist(), strict=True))
+        pieces = [
+            (found[i][0], found[i + more][1], column)  # a pair ends where its second word ends
+            for i, columns in enumerate(self._tfidf.columns(words).tolist())
+            for more, column in enumerate(columns)
+            if column >= 0
+        ]
+        times = Counter(column for _, _, column in pieces)
+        return [
+            FeatureSpan(start, end, column, value[column] / times[column])
+            for start, end, column in pieces
+        ]
+
+    # ------------------------------------------------------------------------------ save and load
+
+    def save(self, folder: Path) -> None:
+        """Write matrix.json and, for text, terms.txt and idf.safetensors into the folder."""
+        if self.kind is None:
+            raise RunError("features were asked to be saved before they were fitted")
+        about = {
+            "format": _FORMAT,
+            "kind": self.kind,
+            "n_features": self.n_features,
+            "config": asdict(self.config),
+        }
+        if self._tfidf is not None:
+            write_words(folder / "terms.txt", self._tfidf.terms)
+            save_file({"idf": self._tfidf.idf}, folder / "idf.safetensors")
+        write_text(folder / "matrix.json", json.dumps(about, indent=1, ensure_ascii=False) + "\n")
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read back what `save` wrote."""
+        try:
+            about = json.loads((folder / "matrix.json").read_text(encoding="utf-8"))
+            features = cls(settings.build(MatrixConfig, about["config"], "features"))
+            features.kind, features._n_features = (
+                cast(Kind, about["kind"]),
+                int(about["n_features"]),
+            )
+            if features.kind == "text":
+                idf = load_file(folder / "idf.safetensors")["idf"]
+                features._tfidf = Tfidf(features.config, read_words(folder / "terms.txt"), idf)
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError, OntodexError) as error:
+            raise RunError(f"{folder}: the features cannot be read ({error})") from error
+        if about.get("format") != _FORMAT or features.n_features != about["n_features"]:
+            raise RunError(f"{folder}: matrix.json does not fit the files beside it")
+        return features
+
+    def _check(self, kind: Kind) -> None:
+        if self.kind is None:
+            raise RunError("features were asked for a matrix before they were fitted")
+        if kind != self.kind:
+            words: dict[Kind, str] = {
+                "text": "text", "sparse": "sparse features", "dense": "dense features"
+            }  # fmt: skip
+            raise DataError(
+                f"the model was fitted on {words[self.kind]} and cannot read {words[kind]}",
+                hint=f"give it documents with {words[self.kind]}, or train a model on this corpus",
+            )
+
+    def _fit_width(self, matrix: csr_array) -> csr_array:
+        """As many columns as in training; values beyond them are left out, and counted aloud."""
+        matrix.sum_duplicates()
+        if matrix.shape[1] > self._n_features:
+            beyond = int(np.count_nonzero(matrix.indices >= self._n_features))
+            if beyond:
+                logger.warning("%s values of features unknown in training are left out", beyond)
+            return csr_array(matrix[:, : self._n_features])
+        shape = (matrix.shape[0], self._n_features)
+        return csr_array((matrix.data, matrix.indices, matrix.indptr), shape=shape)
+
+
+__all__ = ["FeatureSpan", "Matrix", "MatrixConfig", "MatrixFeatures"]

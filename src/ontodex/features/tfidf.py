@@ -1,0 +1,256 @@
+"""TF-IDF of tokenised documents, with numpy and scipy only.
+
+    value(d, t) = tf(d, t) · idf(t), each row then divided by its Euclidean length (norm)
+    tf          = count of t in d, or 1 + ln count (sublinear_tf)
+    idf(t)      = ln((1 + n) / (1 + df(t))) + 1,  n training documents, df(t) of them have t
+
+The features are fixed by the training documents: words first, then pairs of neighbouring words,
+each in the order of their characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
+
+from ontodex.errors import DataError
+from ontodex.features.tokens import Tokens, check_count
+
+_BLOCK = 2**20  # tokens counted at a time, which keeps the peak memory low
+_NONE = -1
+
+Columns = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TfidfConfig:
+    """Which words become features, and how they are weighed. A system's settings inherit these."""
+
+    min_df: int = 2  # training documents that must have a feature
+    max_features: int = 0  # keep the most frequent ones; 0 = all
+    ngrams: Literal[1, 2] = 1  # 2 adds pairs of neighbouring words
+    sublinear_tf: bool = True  # 1 + ln count instead of the count
+    norm: bool = True  # rows of length 1
+    max_length: int = 0  # tokens of a document that count; 0 = all
+
+    def __post_init__(self) -> None:
+        if self.min_df < 1:
+            raise ValueError(f"min_df must be at least 1, not {self.min_df}")
+        if self.max_features < 0:
+            raise ValueError(f"max_features must be 0 (all) or more, not {self.max_features}")
+        if self.max_length < 0:
+            raise ValueError(f"max_length must be 0 (all) or more, not {self.max_length}")
+
+
+@dataclass(frozen=True, eq=False)
+class Tfidf:
+    """Terms and their idf, learned from training documents; turns tokens into matrix rows.
+
+    The pair of neighbours a, b is the term "a b": a token never holds a space.
+    """
+
+    config: TfidfConfig
+    terms: tuple[str, ...]
+    idf: NDArray[np.float32]
+
+    def __post_init__(self) -> None:
+        if len(self.terms) != len(self.idf) or not np.all(np.isfinite(self.idf)):
+            raise DataError(
+                f"{len(self.terms):,} terms and {len(self.idf):,} idf values do not fit together"
+            )
+        if np.any(np.diff(self._pair_keys) <= 0) or len(self._words) != self._n_words:
+            raise DataError("the terms are not in order")
+
+    @classmethod
+    def fit(cls, tokens: Tokens, config: TfidfConfig) -> Tfidf:
+        """Learn from the training documents, and from nothing else."""
+        check_count(tokens, config.min_df, "min_df")
+        tokens = tokens.cut(config.max_length)
+        # A word with too small a count has too small a df, and so has every pair it is in.
+        common = (tokens.counts() >= config.min_df) & np.array(
+            [w != "" for w in tokens.words], bool
+        )
+        order = sorted(np.flatnonzero(common).tolist(), key=tokens.words.__getitem__)
+        words = [tokens.words[i] for i in order]
+        rank = np.full(len(tokens.words), _NONE, dtype=np.int64)
+        rank[order] = np.arange(len(order))
+
+        found = [_word_statistics(tokens, rank, len(words))]
+        if config.ngrams == 2:
+            found.append(_pair_statistics(tokens, rank, len(words)))
+        keys, df, count = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        kept = _choose(df, count, config)
+        names = [_name(key, words, i < len(words)) for i, key in zip(kept, keys[kept], strict=True)]
+        idf = np.log((1 + len(tokens)) / (1 + df[kept])) + 1
+        return cls(config, tuple(names), idf.astype(np.float32))
+
+    def transform(self, tokens: Tokens) -> csr_array:
+        """(documents x terms), float32, columns in order within each row."""
+        tokens = tokens.cut(self.config.max_length)
+        blocks = [self._rows(*block) for block in _blocks(tokens, self._tables(tokens.words))]
+        empty = csr_array((0, len(self.terms)), dtype=np.float32)
+        return csr_array(vstack([empty, *blocks], format="csr"))
+
+    def columns(self, words: list[str]) -> NDArray[np.int64]:
+        """(tokens, 1 or 2): the column of each token of a text, and of its pair with the next one;
+        -1 where there is none."""
+        tokens = Tokens.of([words])
+        tokens = tokens.cut(self.config.max_length)
+        ((offsets, *numbers),) = list(_blocks(tokens, self._tables(tokens.words)))
+        return self._columns(offsets, *numbers)
+
+    # ------------------------------------------------------------------------ token ids -> columns
+
+    @cached_property
+    def _n_words(self) -> int:
+        """Terms that are single words; they come first."""
+        if self.config.ngrams == 1:
+            return len(self.terms)
+        return next((i for i, term in enumerate(self.terms) if " " in term), len(self.terms))
+
+    @cached_property
+    def _words(self) -> dict[str, int]:
+        return {term: column for column, term in enumerate(self.terms[: self._n_words])}
+
+    @cached_property
+    def _parts(self) -> dict[str, int]:
+        """Words that stand in pairs; they need not be features themselves."""
+        parts = {word for pair in self.terms[self._n_words :] for word in pair.split(" ")}
+        return {word: number for number, word in enumerate(sorted(parts))}
+
+    @cached_property
+    def _pair_keys(self) -> Columns:
+        """One rising number for each pair, in the order of their columns."""
+        pairs = [pair.split(" ") for pair in self.terms[self._n_words :]]
+        numbers = np.array([[self._parts[a], self._parts[b]] for a, b in pairs], dtype=np.int64)
+        first, second = numbers.reshape(-1, 2).T
+        return first * len(self._parts) + second
+
+    def _tables(self, words: tuple[str, ...]) -> list[Columns]:
+        """Word id -> column, and word id -> number as part of a pair."""
+        known = [self._words] if self.config.ngrams == 1 else [self._words, self._parts]
+        return [np.array([d.get(word, _NONE) for word in words], np.int64) for d in known]
+
+    def _columns(self, offsets: Columns, columns: Columns, parts: Columns | None = None) -> Columns:
+        if parts is None:
+            return columns[:, None]
+        keys = _pair_keys(parts, offsets, len(self._parts))
+        place = np.searchsorted(self._pair_keys, keys)
+        place[place == len(self._pair_keys)] = 0
+        hit = (
+            np.zeros(len(keys), bool)
+            if not len(self._pair_keys)
+            else keys == self._pair_keys[place]
+        )
+        return np.stack([columns, np.where(hit, self._n_words + place, _NONE)], axis=1)
+
+    def _rows(self, offsets: Columns, *numbers: Columns) -> csr_array:
+        columns = self._columns(offsets, *numbers)
+        matrix = _count(columns.ravel(), offsets * columns.shape[1], len(self.terms))
+        if self.config.sublinear_tf:
+            matrix.data = 1 + np.log(matrix.data)
+        matrix.data *= self.idf[matrix.indices]
+        return unit_rows(matrix) if self.config.norm else matrix
+
+
+def document_frequency(tokens: Tokens) -> NDArray[np.int64]:
+    """How many documents have each word."""
+    n_words = len(tokens.words)
+    return _word_statistics(tokens, np.arange(n_words), n_words)[1]
+
+
+def unit_rows(matrix: csr_array) -> csr_array:
+    """The same with rows of Euclidean length 1; empty rows stay empty. Each row on its own, so that
+    the answer does not depend on its neighbours."""
+    squares = csr_array(
+        (matrix.data.astype(np.float64) ** 2, matrix.indices, matrix.indptr), shape=matrix.shape
+    )
+    lengths = np.sqrt(np.asarray(squares @ np.ones(matrix.shape[1])))
+    lengths[lengths == 0] = 1
+    data = (matrix.data / np.repeat(lengths, np.diff(matrix.indptr))).astype(np.float32)
+    return csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _blocks(tokens: Tokens, tables: list[Columns]) -> Iterator[tuple[Columns, ...]]:
+    """Some documents at a time: their offsets, and their token ids looked up in each table."""
+    start = 0
+    while start < len(tokens):
+        limit = tokens.offsets[start] + _BLOCK
+        end = max(start + 1, int(np.searchsorted(tokens.offsets, limit, side="right")) - 1)
+        offsets = tokens.offsets[start : end + 1]
+        ids = tokens.ids[offsets[0] : offsets[-1]]
+        yield (offsets - offsets[0], *(table[ids] for table in tables))
+        start = end
+
+
+def _count(columns: Columns, offsets: Columns, width: int) -> csr_array:
+    """How often each column occurs in each document; -1 is no column."""
+    kept = columns >= 0
+    indptr = np.concatenate([[0], np.cumsum(kept)])[offsets]
+    indices = columns[kept].astype(np.int32)
+    ones = np.ones(len(indices), dtype=np.float32)
+    matrix = csr_array((ones, indices, indptr.astype(np.int32)), shape=(len(offsets) - 1, width))
+    matrix.sum_duplicates()
+    return matrix
+
+
+def _pair_keys(numbers: Columns, offsets: Columns, size: int) -> Columns:
+    """number x size + number of the next token in the same document; -1 where one is missing."""
+    keys = np.full(len(numbers), _NONE, dtype=np.int64)
+    first, second = numbers[:-1], numbers[1:]
+    keys[:-1] = np.where((first >= 0) & (second >= 0), first * size + second, _NONE)
+    keys[offsets[1:][np.diff(offsets) > 0] - 1] = _NONE
+    return keys
+
+
+Statistics = tuple[Columns, Columns, Columns]  # key, documents that have it, occurrences
+
+
+def _word_statistics(tokens: Tokens, rank: Columns, size: int) -> Statistics:
+    df, count = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    for offsets, columns in _blocks(tokens, [rank]):
+        matrix = _count(columns, offsets, size)
+        df += np.bincount(matrix.indices, minlength=size)
+        count += np.bincount(matrix.indices, matrix.data, size).astype(np.int64)
+    return np.arange(size), df, count
+
+
+def _pair_statistics(tokens: Tokens, rank: Columns, size: int) -> Statistics:
+    found: list[Statistics] = [(np.empty(0, np.int64),) * 3]
+    for offsets, columns in _blocks(tokens, [rank]):
+        keys = _pair_keys(columns, offsets, size)
+        distinct, places = np.unique(keys, return_inverse=True)
+        missing = int(np.searchsorted(distinct, 0))  # -1, when it is there, is the smallest
+        matrix = _count(places - missing, offsets, len(distinct) - missing)
+        df = np.bincount(matrix.indices, minlength=matrix.shape[1])
+        count = np.bincount(matrix.indices, matrix.data, matrix.shape[1]).astype(np.int64)
+        found.append((distinct[missing:], df, count))
+    keys, df, count = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    distinct, places = np.unique(keys, return_inverse=True)
+    df_sum = np.bincount(places, df, len(distinct)).astype(np.int64)
+    return distinct, df_sum, np.bincount(places, count, len(distinct)).astype(np.int64)
+
+
+def _choose(df: Columns, count: Columns, config: TfidfConfig) -> Columns:
+    """Features frequent enough; of them the most frequent, earlier ones first among equals."""
+    kept = np.flatnonzero(df >= config.min_df)
+    if config.max_features:
+        best = np.argsort(-count[kept], kind="stable")[: config.max_features]
+        kept = np.sort(kept[best])
+    return kept
+
+
+def _name(key: int, words: list[str], is_word: bool) -> str:
+    if is_word:
+        return words[key]
+    first, second = divmod(int(key), len(words))
+    return f"{words[first]} {words[second]}"
+
+
+__all__ = ["Tfidf", "TfidfConfig", "document_frequency", "unit_rows"]

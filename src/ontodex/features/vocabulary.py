@@ -1,0 +1,106 @@
+"""The words a system knows, as a plain text file, and documents as ids of those words."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ontodex.errors import DataError
+from ontodex.features.cache import read_words, write_words
+from ontodex.features.tokens import Tokens, check_count, check_length, narrow, take_rows
+
+PAD, UNKNOWN = 0, 1  # the first two ids; no word has them
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Rows of ids: row i is `ids[offsets[i]:offsets[i + 1]]`."""
+
+    ids: NDArray[np.integer[Any]]
+    offsets: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> NDArray[np.integer[Any]]:
+        return self.ids[self.offsets[row] : self.offsets[row + 1]]
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        return np.diff(self.offsets)
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """The words a system knows. `words[0]` and `words[1]` are "": padding and unknown words; the
+    others stand by falling frequency, equally frequent ones by their characters.
+    """
+
+    words: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.words[:2] != ("", "") or "" in self.words[2:]:
+            raise DataError("a vocabulary holds non-empty words after two empty ones")
+        if len(self.id_of) != len(self.words) - 2:
+            raise DataError("a vocabulary holds a word twice")
+
+    @classmethod
+    def fit(
+        cls, tokens: Tokens, *, min_count: int = 1, max_size: int = 0, max_length: int = 0
+    ) -> Vocabulary:
+        """The words seen at least `min_count` times in the first `max_length` tokens (0 = all) of
+        the training documents; the `max_size` most frequent where that is not 0."""
+        check_count(tokens, min_count, "min_count")
+        tokens = tokens.cut(max_length)
+        counts = tokens.counts().tolist()
+        pairs = zip(counts, tokens.words, strict=True)
+        common = sorted((-count, word) for count, word in pairs if count >= min_count and word)
+        chosen = common[: max_size or None]
+        return cls(("", "", *(word for _, word in chosen)))
+
+    def __len__(self) -> int:
+        """Ids in use, padding and unknown included: the rows of an embedding table."""
+        return len(self.words)
+
+    @cached_property
+    def id_of(self) -> Mapping[str, int]:
+        """Word -> id, without the two special ones."""
+        return {word: i for i, word in enumerate(self.words) if i > UNKNOWN}
+
+    @property
+    def digest(self) -> str:
+        """What caches that depend on the vocabulary are keyed by."""
+        return hashlib.sha256("\n".join(self.words).encode()).hexdigest()
+
+    def encode(self, tokens: Tokens, max_length: int = 0) -> Encoded:
+        """The first `max_length` tokens of each document (0 = all) as ids. A document without
+        tokens is one unknown word, so that no row is ever empty."""
+        check_length(tokens, max_length)
+        table = np.array(
+            [self.id_of.get(word, UNKNOWN) for word in tokens.words], dtype=narrow(len(self))
+        )
+        ids, offsets = tokens.ids, tokens.offsets
+        if max_length and int(tokens.lengths.max(initial=0)) > max_length:
+            ids, offsets = take_rows(ids, offsets, None, max_length=max_length)
+        empty = np.diff(offsets) == 0
+        ids = np.insert(table[ids], offsets[:-1][empty], UNKNOWN)
+        return Encoded(ids, offsets + np.concatenate([[0], np.cumsum(empty)]))
+
+    def save(self, path: Path) -> None:
+        """A text file, one word a line; the word of line i has the id i + 1."""
+        write_words(path, self.words[2:])
+
+    @classmethod
+    def load(cls, path: Path) -> Vocabulary:
+        """Read back what `save` wrote."""
+        try:
+            return cls(("", "", *read_words(path)))
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"the vocabulary cannot be read ({error})", path=path) from error

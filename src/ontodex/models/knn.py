@@ -1,0 +1,190 @@
+"""k nearest neighbours: a document gets the labels of the training documents most like it.
+
+    document ─ cosine with every training document ─ the k nearest ─ their labels, weighted
+       (n, d)              (n, m)                        (n, k)               (n, l)
+
+    score(l) = sum over neighbours i that have l of s_i^p / sum over all neighbours of s_i^p
+
+Exact: every similarity is computed, in blocks, on the sparse rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product as pairs
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
+
+from ontodex.config import build
+from ontodex.decide.calibrate import Calibration
+from ontodex.errors import RunError
+from ontodex.evaluate.ranking import ndcg_at
+from ontodex.features.matrix import MatrixConfig, MatrixFeatures
+from ontodex.features.tfidf import unit_rows
+from ontodex.models.base import Span
+from ontodex.models.sparse_rows import (
+    as_rows,
+    blocks,
+    calibrated,
+    in_threads,
+    load_about,
+    load_rows,
+    product,
+    save_about,
+    save_rows,
+    spans,
+)
+from ontodex.types import Corpus, Doc, LabelSpace, Ranking
+
+_SIMILARITIES_TOGETHER = 2**23  # of one thread (32 MiB)
+_NEIGHBOURS = (5, 10, 20, 40)  # tried on dev
+_EXPONENTS = (1.0, 2.0, 4.0)
+
+
+@dataclass(frozen=True)
+class KnnConfig(MatrixConfig):
+    """Settings of `knn`; the features' settings are among them."""
+
+    neighbours: int = 0  # 0 = the best of a few on dev (20 without dev)
+    exponent: float = 0.0  # of a neighbour's similarity; 0 = the best of a few on dev (2)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.neighbours < 0 or self.exponent < 0:
+            raise ValueError("neighbours and exponent must not be negative")
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """The nearest training documents of each document, nearest first."""
+
+    docs: NDArray[np.int64]  # (n, k)
+    similarity: NDArray[np.float32]  # (n, k), 0 = nothing in common
+
+    def votes(self, k: int, exponent: float, n_train: int) -> csr_array:
+        """(n, training documents): each neighbour's share of the vote."""
+        similarity = np.maximum(self.similarity[:, :k], 0) ** np.float32(exponent)
+        total = similarity.sum(axis=1, keepdims=True)
+        share = np.divide(similarity, total, out=np.zeros_like(similarity), where=total > 0)
+        n, kept = share.shape
+        indptr = np.arange(0, n * kept + 1, max(kept, 1)) if kept else np.zeros(n + 1, np.int64)
+        places = self.docs[:, :k].ravel()
+        return csr_array((share.ravel(), places, indptr), shape=(n, n_train))
+
+
+class Knn:
+    """Learns nothing but what to look at; new documents count at once."""
+
+    Config = KnnConfig
+
+    def __init__(self, config: KnnConfig, *, device: str = "cpu") -> None:
+        self.config = config
+        self.features = MatrixFeatures(config)
+        self.memory: csr_array | None = None  # (training documents, features), rows of length 1
+        self.gold: csr_array = csr_array(
+            np.zeros((0, 0), np.float32)
+        )  # (training documents, labels)
+        self.neighbours = config.neighbours or 20
+        self.exponent = config.exponent or 2.0
+        self.calibration = Calibration.none()
+
+    def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
+        self.memory = unit_rows(as_rows(self.features.fit(train)))
+        self.gold = csr_array(labels.gold(train)[:, : len(labels)].astype(np.float32))
+        if len(dev):
+            self._choose(dev, labels)
+        self.calibration = calibrated(self._rank, dev, labels.gold(dev))
+
+    def _choose(self, dev: Corpus, labels: LabelSpace) -> None:
+        """Neighbours and exponent with the highest nDCG@5 on dev, the smaller ones among equals."""
+        counts = (self.config.neighbours,) if self.config.neighbours else _NEIGHBOURS
+        exponents = (self.config.exponent,) if self.config.exponent else _EXPONENTS
+        nearest, gold = self._nearest(dev, max(counts)), labels.gold(dev)
+
+        def quality(choice: tuple[int, float]) -> float:
+            return float(np.nanmean(ndcg_at(5, gold, self._vote(nearest, *choice, 5))))
+
+        if np.any(np.diff(gold.indptr)):
+            self.neighbours, self.exponent = max(pairs(counts, exponents), key=quality)
+
+    def rank(self, corpus: Corpus, k: int) -> Ranking:
+        return self.calibration.apply(self._rank(corpus, k))
+
+    def _rank(self, corpus: Corpus, k: int) -> Ranking:
+        nearest = self._nearest(corpus, self.neighbours)
+        return self._vote(nearest, self.neighbours, self.exponent, k)
+
+    def _nearest(self, corpus: Corpus, k: int) -> Neighbours:
+        memory = self._fitted()
+        rows = unit_rows(as_rows(self.features.transform(corpus)))
+        kept = min(k, memory.shape[0])
+
+        def nearest(part: slice) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            similarity = product(rows[part], memory)
+            places = np.argpartition(-similarity, kept - 1, axis=1)[:, :kept]
+            values = np.take_along_axis(similarity, places, axis=1)
+            order = np.lexsort((places, -values), axis=1)
+            return np.take_along_axis(places, order, 1), np.take_along_axis(values, order, 1)
+
+        size = max(1, _SIMILARITIES_TOGETHER // memory.shape[0])
+        found = list(in_threads(nearest, blocks(rows.shape[0], size)))
+        docs, similarity = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        return Neighbours(docs, similarity)
+
+    def _vote(self, nearest: Neighbours, count: int, exponent: float, k: int) -> Ranking:
+        votes = nearest.votes(count, exponent, self.gold.shape[0])
+        scores = csr_array(votes @ self.gold)
+        scores.data = np.minimum(scores.data, 1)  # shares may add up to a hair more
+        scores.eliminate_zeros()
+        return Ranking.of_sparse(scores, k)
+
+    def update(self, corpus: Corpus, labels: LabelSpace) -> None:
+        """New documents vote from now on, for new labels too."""
+        rows = unit_rows(as_rows(self.features.transform(corpus)))
+        gold = csr_array(labels.gold(corpus)[:, : len(labels)].astype(np.float32))
+        old = self.gold
+        wider = (old.shape[0], len(labels))
+        self.memory = csr_array(vstack([self._fitted(), rows], format="csr"))
+        self.gold = csr_array(
+            vstack([csr_array((old.data, old.indices, old.indptr), shape=wider), gold])
+        )
+
+    def explain(self, doc: Doc, column: int) -> Sequence[Span]:
+        """Value x mean value in the neighbours that have the label, by their share of the vote."""
+        nearest = self._nearest(Corpus.of([doc]), self.neighbours)
+        votes = nearest.votes(self.neighbours, self.exponent, self.gold.shape[0])
+        has_label = self.gold[:, [column]].toarray()[:, 0]
+        votes.data *= has_label[votes.indices]
+        return spans(self.features, doc, csr_array(votes @ self._fitted()))
+
+    def save(self, folder: Path) -> None:
+        save_rows(folder, "memory", self._fitted())
+        save_rows(folder, "gold", self.gold)
+        self.features.save(folder)
+        chosen = {"neighbours": self.neighbours, "exponent": self.exponent}
+        save_about(folder, self.config, self.calibration, chosen=chosen)
+
+    @classmethod
+    def load(cls, folder: Path, labels: LabelSpace, *, device: str = "cpu") -> Self:
+        about = load_about(folder)
+        model = cls(build(KnnConfig, about["config"], "model"), device=device)
+        model.features = MatrixFeatures.load(folder)
+        model.memory, _ = load_rows(folder, "memory")
+        model.gold, _ = load_rows(folder, "gold")
+        model.calibration = about["calibration"]
+        model.neighbours = int(about["chosen"]["neighbours"])
+        model.exponent = float(about["chosen"]["exponent"])
+        fits = model.gold.shape == (model.memory.shape[0], len(labels))
+        if not fits or model.memory.shape[1] != model.features.n_features:
+            raise RunError(f"{folder}: the memory does not fit the labels and features beside it")
+        return model
+
+    def _fitted(self) -> csr_array:
+        if self.memory is None:
+            raise RunError("knn was asked before it was fitted")
+        return self.memory

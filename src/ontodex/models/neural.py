@@ -1,0 +1,247 @@
+"""What the text networks of paper 002 share: words in, trained by the one loop, ranked in batches.
+
+A system names its `Config` and its `Network`; the network takes (config, words, log-odds of the
+labels, word vectors) and maps (tokens, lengths) to logits.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ontodex.config import build
+from ontodex.errors import RunError
+from ontodex.evaluate.ranking import ndcg_at
+from ontodex.features import batches, vectors
+from ontodex.features.tokens import TokenConfig, check_fields, doc_spans, tokenise_corpus
+from ontodex.features.vocabulary import Encoded, Vocabulary
+from ontodex.files import write_text
+from ontodex.train import loop, store
+from ontodex.train.loop import LoopConfig
+from ontodex.types import Corpus, Doc, LabelSpace, Ranking
+
+# On CPUs without bf16 units its matrix products end the process; the CPU path stays in fp32.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
+
+SHARD_BYTES = 15 * 2**20  # so that a run can travel in small files
+DEV_RANKS = 5
+
+
+@dataclass(frozen=True)
+class NeuralConfig(TokenConfig):
+    """What every text network is told."""
+
+    max_length: int = 500  # tokens read of a document
+    min_count: int = 3  # a word must occur so often in training to have a vector of its own
+    max_words: int = 200_000
+    width: int = 256  # of word vectors; pretrained ones may be narrower, the rest is learned
+    train: LoopConfig = field(default_factory=LoopConfig)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("max_length", "min_count", "max_words", "width"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+
+
+class NeuralSystem:
+    """fit, rank, save, load for a network over words."""
+
+    Config: ClassVar[type[NeuralConfig]] = NeuralConfig
+    Network: ClassVar[type[nn.Module]]
+
+    def __init__(self, config: NeuralConfig, *, device: str = "cpu") -> None:
+        self.config, self.device = config, torch.device(device)
+        self.work: Path | None = None  # where checkpoints go, when training may be resumed
+        self.vocabulary: Vocabulary | None = None
+        self.network: nn.Module | None = None
+        self.n_labels = 0
+
+    # -------------------------------------------------------------------------------------- fit
+
+    def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
+        if train.kind != "text":
+            raise RunError(f"this system reads text; the corpus has {train.kind} features")
+        check_fields(train, self.config)
+        tokens = tokenise_corpus(train, self.config)
+        self.vocabulary = Vocabulary.fit(
+            tokens,
+            min_count=self.config.min_count,
+            max_size=self.config.max_words,
+            max_length=self.config.max_length,
+        )
+        self.n_labels = labels.n_seen
+        found = vectors.prepared(train, self.vocabulary, seed=self.config.train.seed)
+        aligned = None if found is None else torch.from_numpy(found)
+        torch.manual_seed(self.config.train.seed)
+        self.network = self.build(log_odds(labels), aligned).to(self.device)
+        data = Ragged(self.vocabulary.encode(tokens, self.config.max_length), self.device)
+        gold = Ragged.of_gold(labels.gold(train), self.n_labels, self.device)
+        dev_data = self.encode(dev)
+        dev_gold = labels.gold(dev)
+
+        def plan(epoch: int) -> list[NDArray[np.int64]]:
+            settings = self.config.train
+            return batches.plan(data.lengths, settings.batch, seed=settings.seed, epoch=epoch)
+
+        def loss(rows: NDArray[np.int64]) -> Tensor:
+            assert self.network is not None
+            with self.precision():
+                logits = self.network(*data.padded(rows))
+            target = gold.multi_hot(rows, self.n_labels)
+            # Summed over labels: a mean over thousands of them would leave gradients so small that
+            # Adam's epsilon decides, which costs the rare labels most.
+            return F.binary_cross_entropy_with_logits(logits, target, reduction="sum") / len(rows)
+
+        def score() -> float:
+            ranking = self.rank_encoded(dev_data, DEV_RANKS)
+            return float(ndcg_at(DEV_RANKS, dev_gold, ranking).mean())
+
+        loop.fit(
+            self.network,
+            batches=plan,
+            loss=loss,
+            config=self.config.train,
+            score=score if len(dev) else None,
+            folder=self.work,
+        )
+        # Rounded now, so that what is saved in half precision is exactly what ranks from here on.
+        self.network.half().float().eval()
+
+    def build(self, odds: Tensor, aligned: Tensor | None) -> nn.Module:
+        assert self.vocabulary is not None
+        return self.Network(self.config, len(self.vocabulary), odds, aligned)
+
+    def precision(self) -> AbstractContextManager[Any]:
+        return torch.autocast(
+            self.device.type, dtype=torch.bfloat16, enabled=self.device.type == "cuda"
+        )
+
+    # ------------------------------------------------------------------------------------- rank
+
+    def rank(self, corpus: Corpus, k: int) -> Ranking:
+        self.fitted()
+        return self.rank_encoded(self.encode(corpus), k)
+
+    def encode(self, corpus: Corpus) -> Ragged:
+        if corpus.kind != "text":
+            raise RunError(f"this run reads text; the corpus has {corpus.kind} features")
+        assert self.vocabulary is not None
+        tokens = tokenise_corpus(corpus, self.config)
+        return Ragged(self.vocabulary.encode(tokens, self.config.max_length), self.device)
+
+    def rank_encoded(self, data: Ragged, k: int) -> Ranking:
+        network = self.fitted()
+        kept = min(k, self.n_labels)
+        columns = np.empty((len(data), kept), np.int64)
+        values = np.empty((len(data), kept), np.float32)
+        with torch.inference_mode():
+            for rows in batches.by_length(data.lengths, self.rank_batch()):
+                with self.precision():
+                    logits = network(*data.padded(rows))
+                best, which = logits.float().sigmoid().topk(kept, dim=1)
+                columns[rows], values[rows] = which.cpu().numpy(), best.cpu().numpy()
+        return Ranking.sort(columns, values, k)
+
+    def rank_batch(self) -> int:
+        return 256 if self.device.type == "cuda" else 8
+
+    def encode_doc(self, doc: Doc) -> tuple[list[tuple[int, int]], Tensor, Tensor]:
+        """(character spans of the tokens read, token ids (1, t), lengths (1,)) of one document."""
+        assert self.vocabulary is not None
+        found = doc_spans(doc, self.config)[: self.config.max_length]
+        data = self.encode(Corpus.of([doc]))
+        tokens, lengths = data.padded(np.array([0]))
+        return [(start, end) for start, end, _ in found], tokens, lengths
+
+    def fitted(self) -> nn.Module:
+        if self.network is None:
+            raise RunError("this system was asked before it was fitted")
+        return self.network
+
+    # --------------------------------------------------------------------------------- the files
+
+    def save(self, folder: Path) -> None:
+        network = self.fitted()
+        assert self.vocabulary is not None
+        self.vocabulary.save(folder / "words.txt")
+        weights = {name: w.half().cpu().numpy() for name, w in network.state_dict().items()}
+        store.save_tensors(folder, "network", weights, shard_bytes=SHARD_BYTES)
+        about = {"n_labels": self.n_labels, "settings": dataclasses.asdict(self.config)}
+        write_text(folder / "network.json", json.dumps(about, indent=1) + "\n")
+
+    @classmethod
+    def load(cls, folder: Path, labels: LabelSpace, *, device: str = "cpu") -> Self:
+        about = json.loads((folder / "network.json").read_text(encoding="utf-8"))
+        system = cls(build(cls.Config, about["settings"], "model"), device=device)
+        system.vocabulary = Vocabulary.load(folder / "words.txt")
+        system.n_labels = int(about["n_labels"])
+        network = system.build(torch.zeros(system.n_labels), None)
+        weights = store.load_tensors(folder, "network")
+        expected = network.state_dict()
+        for name, value in expected.items():
+            seen = weights.get(name)
+            if seen is None or seen.shape != tuple(value.shape):
+                raise RunError(f"{folder}: tensor {name!r} does not fit the settings of this run")
+            if not np.isfinite(seen).all():
+                raise RunError(f"{folder}: tensor {name!r} holds values that are not finite")
+        state = {name: torch.from_numpy(weights[name].astype(np.float32)) for name in expected}
+        network.load_state_dict(state)
+        system.network = network.to(system.device).eval()
+        return system
+
+
+def log_odds(labels: LabelSpace) -> Tensor:
+    """The logit each seen label would have if documents told nothing."""
+    share = (labels.frequency[: labels.n_seen] + 0.5) / (labels.n_docs + 1)
+    return torch.from_numpy(np.log(share / (1 - share))).float()
+
+
+class Ragged:
+    """Rows of different lengths, flat on one device; a batch is gathered there."""
+
+    def __init__(self, encoded: Encoded, device: torch.device) -> None:
+        self.lengths = np.diff(encoded.offsets)
+        self._ids = torch.from_numpy(encoded.ids.astype(np.int32)).to(device)
+        self._starts = torch.from_numpy(encoded.offsets[:-1]).to(device)
+        self._lengths = torch.from_numpy(self.lengths).to(device)
+
+    @classmethod
+    def of_gold(cls, gold: Any, n_labels: int, device: torch.device) -> Ragged:
+        """The columns below `n_labels` of each row of a gold matrix."""
+        gold = gold[:, :n_labels]
+        return cls(Encoded(gold.indices, gold.indptr.astype(np.int64)), device)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def padded(self, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        """(ids (n, t) with 0 after the end, lengths (n,)); t is known without asking the device."""
+        width = int(self.lengths[rows].max(initial=1))
+        at = torch.from_numpy(rows).to(self._ids.device, non_blocking=True)
+        lengths = self._lengths[at]
+        t = torch.arange(width, device=self._ids.device)
+        places = (self._starts[at][:, None] + t).clamp(max=max(0, len(self._ids) - 1))
+        inside = t < lengths[:, None]
+        return torch.where(inside, self._ids[places].long(), 0), lengths
+
+    def multi_hot(self, rows: NDArray[np.int64], n_columns: int) -> Tensor:
+        """(n, n_columns): 1 at each row's ids."""
+        if len(self._ids) == 0:
+            return torch.zeros(len(rows), n_columns, device=self._ids.device)
+        ids, lengths = self.padded(rows)
+        inside = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
+        target = torch.zeros(len(rows), n_columns + 1, device=ids.device)
+        target.scatter_(1, torch.where(inside, ids, n_columns), 1.0)
+        return target[:, :n_columns]

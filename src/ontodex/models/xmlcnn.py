@@ -1,0 +1,87 @@
+"""XML-CNN, as paper 002 compares with it: convolutions, dynamic max pooling, a bottleneck.
+
+tokens ─ vectors ─ convolutions of width 2, 4, 8 ─ max in 8 chunks each ─ bottleneck ─ logits
+(n,t)    (n,t,e)        (n,t,128) each              (n, 3·8·128)          (n,512)     (n,l)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ontodex.models.neural import NeuralConfig, NeuralSystem
+from ontodex.models.parts import Words
+from ontodex.train.loop import LoopConfig
+
+
+@dataclass(frozen=True)
+class XMLCNNConfig(NeuralConfig):
+    """The values of XML-CNN, trained by our loop."""
+
+    windows: tuple[int, ...] = (2, 4, 8)  # words a convolution sees
+    maps: int = 128  # feature maps of each
+    chunks: int = 8  # parts of the text that are pooled apart
+    bottleneck: int = 512
+    word_dropout: float = 0.2
+    dropout: float = 0.5  # of the bottleneck
+    train: LoopConfig = field(default_factory=LoopConfig)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.windows or min(self.windows) < 1 or self.chunks < 1:
+            raise ValueError("windows and chunks must be at least 1")
+
+
+class XMLCNN(nn.Module):
+    """One vector a document: which patterns occur, and in which part of it."""
+
+    def __init__(
+        self, config: XMLCNNConfig, n_words: int, log_odds: Tensor, vectors: Tensor | None
+    ) -> None:
+        super().__init__()
+        self.chunks = config.chunks
+        self.words = Words(n_words, config.width, config.word_dropout, vectors)
+        self.convolve = nn.ModuleList(
+            nn.Conv1d(config.width, config.maps, window) for window in config.windows
+        )
+        width = len(config.windows) * config.chunks * config.maps
+        self.bottleneck = nn.Linear(width, config.bottleneck)
+        self.drop = nn.Dropout(config.dropout)
+        self.output = nn.Linear(config.bottleneck, len(log_odds))
+        with torch.no_grad():
+            self.output.bias.copy_(log_odds)
+
+    def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        x = self.words(tokens)  # (n, t, e)
+        pooled = [self.pool(c, x, lengths) for c in self.convolve]  # (n, chunks, maps) each
+        z = torch.cat([p.flatten(1) for p in pooled], dim=1)
+        return self.output(self.drop(F.relu(self.bottleneck(z)))).float()  # (n, l)  # fmt: skip
+
+    def pool(self, convolve: nn.Module, x: Tensor, lengths: Tensor) -> Tensor:
+        assert isinstance(convolve, nn.Conv1d)
+        window = convolve.kernel_size[0]
+        x = F.pad(x, (0, 0, 0, max(0, window - x.shape[1])))
+        maps = F.relu(convolve(x.transpose(1, 2))).transpose(1, 2)  # (n, places, maps)
+        return chunk_max(maps, (lengths - window + 1).clamp(min=1), self.chunks)  # fmt: skip
+
+
+def chunk_max(x: Tensor, lengths: Tensor, chunks: int) -> Tensor:
+    """(n, chunks, d): the maximum of each near-equal chunk of each sequence's own length.
+
+    x (n, t, d) is not negative; a chunk of a sequence shorter than `chunks` may be empty and is 0.
+    """
+    n, t, d = x.shape
+    places = torch.arange(t, device=x.device)
+    which = places * chunks // lengths[:, None]  # (n, t): the chunk of a place
+    inside = (places < lengths[:, None])[:, :, None]
+    out = torch.zeros(n, chunks, d, dtype=x.dtype, device=x.device)
+    which = which.clamp(max=chunks - 1)[:, :, None].expand_as(x)
+    return out.scatter_reduce(1, which, torch.where(inside, x, 0), "amax")  # fmt: skip
+
+
+class XMLCNNSystem(NeuralSystem):
+    Config = XMLCNNConfig
+    Network = XMLCNN

@@ -1,0 +1,365 @@
+"""SKOS in Turtle, N-Triples, RDF/XML and JSON-LD, read and written through pyoxigraph.
+
+pyoxigraph never fetches anything, but it expands entities of an RDF/XML file, so such a file comes
+to it through `guarded_xml`, which lets no declaration pass. A JSON-LD file is looked through for
+contexts that live elsewhere and refused by name.
+
+Concepts are the resources typed skos:Concept or a class the file declares below it. A deprecated
+resource that is no skos:Concept any more (STW keeps such) is no concept here either; its id stays
+known as retired, with its successor. Names in files without a language tag are "und".
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import quote, unquote
+
+from ontodex import guarded_xml
+from ontodex.errors import DataError, require
+from ontodex.files import open_bytes
+from ontodex.ontology.graph import Concept, build
+from ontodex.types import Ontology
+
+SYNTAXES = {
+    "turtle": "TURTLE",
+    "ntriples": "N_TRIPLES",
+    "rdfxml": "RDF_XML",
+    "jsonld": "JSON_LD",
+}
+# A grouping into more parts than this says nothing about the top of the hierarchy.
+MAX_GROUPS = 50
+
+_SKOS = "http://www.w3.org/2004/02/skos/core#"
+_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+_RDFS = "http://www.w3.org/2000/01/rdf-schema#"
+_OWL = "http://www.w3.org/2002/07/owl#"
+_TERMS = "http://purl.org/dc/terms/"
+_PREFIXES = {"skos": _SKOS, "owl": _OWL, "dcterms": _TERMS}
+# Ids that are no IRIs (D000001) are written below this one and come back as they were.
+_OWN = "urn:ontodex:concept:"
+_SCHEME = "urn:ontodex:scheme"
+_GROUP = "urn:ontodex:category:"
+
+# predicate -> what we call it; all others are passed over
+_PREDICATES = {
+    _RDF + "type": "type",
+    _RDFS + "subClassOf": "subclass",
+    _RDFS + "label": "label",
+    _OWL + "deprecated": "deprecated",
+    _TERMS + "isReplacedBy": "replaced_by",
+    _TERMS + "title": "title",
+    **{
+        _SKOS + name: name
+        for name in (
+            *("prefLabel", "altLabel", "hiddenLabel", "broader", "narrower", "notation"),
+            *("definition", "scopeNote", "inScheme", "topConceptOf", "hasTopConcept", "member"),
+        )
+    },
+}
+# those whose values are texts; the others' are resources
+_TEXTS = {
+    *("label", "deprecated", "title", "prefLabel", "altLabel", "hiddenLabel"),
+    *("notation", "definition", "scopeNote"),
+}
+_POSITION = re.compile(r"^Parser error at line \d+ (?:between columns \d+ and|column) \d+: ")
+
+
+def read(path: Path, syntax: str = "turtle") -> Ontology:
+    """The SKOS concepts of a file."""
+    facts = _Facts()
+    for subject, predicate, value in _statements(path, syntax):
+        facts.add(subject, predicate, value)
+    concepts = facts.concepts()
+    if not concepts:
+        seen = sorted({kind for kinds in facts["type"].values() for kind in kinds})[:5]
+        raise DataError(
+            "holds no skos:Concept; "
+            + (f"its resources are of type {', '.join(seen)}" if seen else "nothing has a type"),
+            path=path,
+            hint="an OWL ontology can be converted to OBO, for example with robot convert",
+        )
+    retired = {
+        label: next(iter(facts.of(label, "replaced_by")), "")
+        for label in facts["deprecated"]
+        if label not in concepts and facts.is_deprecated(label)
+    }
+    return build(
+        (facts.concept(label) for label in concepts),
+        categories=facts.categories(concepts),
+        retired=retired,
+    )
+
+
+class _Facts:
+    """What a file states, by predicate and subject; literals are (language, text), nodes ids."""
+
+    def __init__(self) -> None:
+        self._by: dict[str, dict[str, list[Any]]] = {name: {} for name in _PREDICATES.values()}
+
+    def add(self, subject: str, predicate: str, value: Any) -> None:
+        if predicate == "narrower":
+            subject, predicate, value = value, "broader", subject
+        elif predicate == "hasTopConcept":
+            subject, predicate, value = value, "topConceptOf", subject
+        self._by[predicate].setdefault(subject, []).append(value)
+
+    def __getitem__(self, predicate: str) -> dict[str, list[Any]]:
+        return self._by[predicate]
+
+    def of(self, label: str, predicate: str) -> list[Any]:
+        return self._by[predicate].get(label, [])
+
+    def is_deprecated(self, label: str) -> bool:
+        return any(text in ("true", "1") for _, text in self.of(label, "deprecated"))
+
+    def concepts(self) -> dict[str, None]:
+        """Ids of the concepts, in file order."""
+        classes, below = {_SKOS + "Concept"}, set[str]()
+        while (
+            grown := {
+                kind for kind, above in self["subclass"].items() if classes.intersection(above)
+            }
+            - classes
+        ):
+            classes |= grown
+            below |= grown
+        return {
+            label: None
+            for label, kinds in self["type"].items()
+            if _SKOS + "Concept" in kinds
+            or (below.intersection(kinds) and not self.is_deprecated(label))
+        }
+
+    def concept(self, label: str) -> Concept:
+        names: dict[str, str] = {}
+        synonyms: dict[str, list[str]] = {}
+        for language, text in self.of(label, "prefLabel") or self.of(label, "label"):
+            if names.setdefault(language, text) != text:
+                synonyms.setdefault(language, []).append(text)
+        for kind in ("altLabel", "hiddenLabel"):
+            for language, text in self.of(label, kind):
+                synonyms.setdefault(language, []).append(text)
+        return Concept(
+            id=label,
+            names=names,
+            synonyms=synonyms,
+            parents=self.of(label, "broader"),
+            definition=_best(self.of(label, "definition") or self.of(label, "scopeNote")),
+            notation=_best(self.of(label, "notation")),
+            deprecated=self.is_deprecated(label),
+            replaced_by=next(iter(self.of(label, "replaced_by")), ""),
+        )
+
+    def name(self, label: str) -> str:
+        """The name of a scheme, a collection or a concept, for people."""
+        for kind in ("prefLabel", "label", "title"):
+            if texts := self.of(label, kind):
+                return _best(texts)
+        return label
+
+    def categories(self, concepts: Collection[str]) -> dict[str, list[str]]:
+        """The first declared grouping that divides the concepts into a few parts: schemes by their
+        top concepts, the top concepts of one scheme, schemes by their concepts, collections."""
+        tops = _grouped(self["topConceptOf"], concepts)
+        schemes = _grouped(self["inScheme"], concepts)
+        collections = {
+            name: heads
+            for name, members in self["member"].items()
+            if (heads := [label for label in members if label in concepts])
+        }
+        if len(tops) == 1:
+            tops = {top: [top] for heads in tops.values() for top in heads}
+        fewest = 2
+        for groups in (tops, schemes, collections):
+            if groups is collections:
+                fewest = 1  # nobody writes a collection for another purpose than grouping
+            if fewest <= len(groups) <= MAX_GROUPS:
+                named: dict[str, list[str]] = {}
+                for label, heads in groups.items():
+                    named.setdefault(self.name(label), []).extend(heads)
+                return named
+        return {}
+
+
+def _grouped(facts: dict[str, list[str]], concepts: Collection[str]) -> dict[str, list[str]]:
+    """Group -> its concepts, from concept -> its groups."""
+    groups: dict[str, list[str]] = {}
+    for label, own in facts.items():
+        if label in concepts:
+            for group in dict.fromkeys(own):
+                groups.setdefault(group, []).append(label)
+    return groups
+
+
+def _best(texts: Iterable[tuple[str, str]]) -> str:
+    """The English one of several texts, else the first."""
+    texts = list(texts)
+    return next(
+        (text for language, text in texts if language == "en"), texts[0][1] if texts else ""
+    )
+
+
+def _statements(path: Path, syntax: str) -> Iterator[tuple[str, str, Any]]:
+    """(subject, our word for the predicate, value) for the predicates we know."""
+    ox = require("pyoxigraph", extra="ontology", purpose=f"reading {syntax}")
+    literal, blank, known = ox.Literal, ox.BlankNode, _PREDICATES.get
+    with _source(path, syntax) as source:
+        try:
+            for quad in ox.parse(source, format=getattr(ox.RdfFormat, SYNTAXES[syntax])):
+                predicate = known(quad.predicate.value)
+                if predicate is None:
+                    continue
+                value, subject = quad.object, _label(quad.subject, blank)
+                if isinstance(value, literal):
+                    if predicate in _TEXTS:
+                        yield subject, predicate, (value.language or "und", value.value)
+                elif predicate not in _TEXTS:
+                    yield subject, predicate, _label(value, blank)
+        except SyntaxError as error:
+            line = error.lineno or getattr(source, "line", None)
+            raise DataError(
+                f"not {syntax} ({_POSITION.sub('', error.msg)})", path=path, line=line
+            ) from error
+
+
+def _label(node: Any, blank: type) -> str:
+    value: str = node.value
+    if isinstance(node, blank):
+        return f"_:{value}"
+    return unquote(value.removeprefix(_OWN)) if value.startswith(_OWN) else value
+
+
+def _source(path: Path, syntax: str) -> IO[bytes]:
+    if syntax == "rdfxml":
+        return _Lines(guarded_xml.blocks(path))  # type: ignore[return-value]
+    if syntax == "jsonld":
+        with open_bytes(path) as file:
+            data = file.read()
+        _refuse_remote_contexts(data, path)
+        return io.BytesIO(data)
+    return open_bytes(path)
+
+
+class _Lines(io.RawIOBase):
+    """Blocks of bytes handed out a line at a time, so that `line` is where the parser stands."""
+
+    def __init__(self, blocks: Iterable[bytes]) -> None:
+        self._lines = (line for block in blocks for line in block.splitlines(keepends=True))
+        self._rest = b""
+        self.line = 1
+        self._ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        if not self._rest:
+            self.line += self._ended
+            self._rest = next(self._lines, b"")
+            self._ended = self._rest.endswith(b"\n")
+        part, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
+        buffer[: len(part)] = part
+        return len(part)
+
+
+def _refuse_remote_contexts(data: bytes, path: Path) -> None:
+    """A DataError for a JSON-LD file that is not whole by itself."""
+    try:
+        waiting: list[Any] = [json.loads(data)]
+    except json.JSONDecodeError as error:
+        raise DataError(f"not JSON ({error.msg})", path=path, line=error.lineno) from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"not UTF-8 ({error.reason})", path=path) from error
+    except RecursionError as error:
+        raise DataError("JSON nested too deeply to be a vocabulary", path=path) from error
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting.extend(value)
+        elif isinstance(value, dict):
+            waiting.extend(value.values())
+            contexts = value.get("@context")
+            needed = contexts if isinstance(contexts, list) else [contexts]
+            for url in [*needed, value.get("@import")]:
+                if isinstance(url, str):
+                    raise DataError(
+                        f"needs the context {url!r} from elsewhere; nothing is fetched here",
+                        path=path,
+                        hint="put the context into the file, or convert it to Turtle first",
+                    )
+
+
+def write(ontology: Ontology, file: IO[bytes], syntax: str = "turtle") -> None:
+    """SKOS with names, synonyms, parents, definitions, notations, categories (as collections),
+    deprecated concepts and retired ids; tree numbers have no place in SKOS."""
+    ox = require("pyoxigraph", extra="ontology", purpose=f"writing {syntax}")
+    try:
+        ox.serialize(
+            _triples(ontology, ox),
+            file,
+            format=getattr(ox.RdfFormat, SYNTAXES[syntax]),
+            prefixes=_PREFIXES,
+        )
+    except ValueError as error:
+        raise DataError(f"cannot be written as {syntax}: {error}") from error
+
+
+def _triples(ontology: Ontology, ox: Any) -> Iterator[Any]:
+    iri = ox.NamedNode
+    a, true = iri(_RDF + "type"), ox.Literal(True)
+    skos = {name: iri(iri_) for iri_, name in _PREDICATES.items()}
+    scheme = iri(_SCHEME)
+    yield ox.Triple(scheme, a, iri(_SKOS + "ConceptScheme"))
+    kind = iri(_SKOS + "Concept")
+    for row, label in enumerate(ontology.ids):
+        node = _node(label, ox)
+        yield ox.Triple(node, a, kind)
+        yield ox.Triple(node, skos["inScheme"], scheme)
+        for name, text in _texts(ontology, row, ox):
+            yield ox.Triple(node, skos[name], text)
+        for parent in ontology.parents_of(label):
+            yield ox.Triple(node, skos["broader"], _node(parent, ox))
+    for label in sorted(ontology.deprecated):
+        yield ox.Triple(_node(label, ox), skos["deprecated"], true)
+    for label, successor in sorted(ontology.replaced_by.items()):
+        yield ox.Triple(_node(label, ox), skos["replaced_by"], _node(successor, ox))
+    for name, heads in ontology.categories.items():
+        group = iri(_GROUP + quote(name, safe=""))
+        yield ox.Triple(group, a, iri(_SKOS + "Collection"))
+        yield ox.Triple(group, skos["prefLabel"], ox.Literal(name))
+        for head in heads:
+            yield ox.Triple(group, skos["member"], _node(head, ox))
+
+
+def _texts(ontology: Ontology, row: int, ox: Any) -> Iterator[tuple[str, Any]]:
+    """(predicate, literal) for everything a concept is called."""
+    label = ontology.ids[row]
+    for language, names in ontology.names.items():
+        if names[row]:
+            yield "prefLabel", _literal(names[row], language, ox)
+    for language, synonyms in ontology.synonyms.items():
+        for synonym in synonyms[row]:
+            yield "altLabel", _literal(synonym, language, ox)
+    if label in ontology.notations:
+        yield "notation", ox.Literal(ontology.notations[label])
+    if label in ontology.definitions:
+        yield "definition", ox.Literal(ontology.definitions[label])
+
+
+def _literal(text: str, language: str, ox: Any) -> Any:
+    return ox.Literal(text) if language == "und" else ox.Literal(text, language=language)
+
+
+def _node(label: str, ox: Any) -> Any:
+    """The id itself where it is an IRI, else one of ours that holds it."""
+    if not label.startswith(("_:", _OWN)):
+        try:
+            return ox.NamedNode(label)
+        except ValueError:
+            pass
+    return ox.NamedNode(_OWN + quote(label, safe=""))

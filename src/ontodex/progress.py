@@ -1,0 +1,85 @@
+"""Progress bars with an ETA for long work: shown by commands, silent in library use.
+
+`cli.py` switches them on; every stage may call `track` and neither knows nor cares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+T = TypeVar("T")
+
+_shown = False
+
+
+def show() -> None:
+    """From now on, draw bars on standard error (none where that is not a terminal)."""
+    global _shown
+    _shown = True
+
+
+class Bar:
+    """A bar that is moved by hand; it draws nothing unless bars are shown."""
+
+    def __init__(self, description: str, total: int | None, done: int = 0) -> None:
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+        self._description = description
+        if not _shown:
+            return
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        console = Console(stderr=True)
+        if not console.is_terminal:
+            return
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        )
+        self._bar.start()
+        self._task = self._bar.add_task(description, total=total, completed=done)
+
+    @property
+    def visible(self) -> bool:
+        return self._bar is not None
+
+    def advance(self) -> None:
+        if self._bar is not None and self._task is not None:
+            self._bar.advance(self._task)
+
+    def say(self, text: str) -> None:
+        """A few words behind the description."""
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, description=f"{self._description} ({text})")
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def track(items: Iterable[T], description: str, total: int | None = None) -> Iterator[T]:
+    """`items`, with a bar that says how far, how fast and how much longer."""
+    bar = Bar(description, total)
+    try:
+        for item in items:
+            yield item
+            bar.advance()
+    finally:
+        bar.close()

@@ -1,0 +1,56 @@
+"""LibMultiLabel: `id<TAB>label label<TAB>text` a line; without ids, `label label<TAB>text`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+from ontodex.errors import DataError
+from ontodex.files import read_lines
+from ontodex.read.head import Head
+from ontodex.read.holds import LINE_OR_TAB, SPACE, Holds
+from ontodex.read.lines import text_records, write_lines
+from ontodex.types import Doc
+
+HOLDS = Holds(breaks=LINE_OR_TAB, id_forbids=LINE_OR_TAB, label_forbids=SPACE)
+
+
+def looks_like(head: Head) -> bool:
+    """Two or three columns in most lines, the last of several words; a first column of concepts
+    in angle brackets is a vocabulary's."""
+    return (
+        not head.lines[0].startswith(("<", "{"))
+        and head.mostly(lambda line: " " in line.rpartition("\t")[2].strip())
+        and any(head.mostly(partial(_has_tabs, count)) for count in (1, 2))
+    )
+
+
+def _has_tabs(count: int, line: str) -> bool:
+    return line.count("\t") == count
+
+
+def read(path: Path) -> Iterator[Doc]:
+    """The documents; the first line shows whether they have ids, else they are numbered from 1."""
+    n_tabs = next((line.count("\t") for _, line in read_lines(path)), 2)
+
+    def parse(number: int, line: str) -> Doc:
+        cells = line.split("\t")
+        if len(cells) != n_tabs + 1 or n_tabs not in (1, 2):
+            raise DataError(
+                f"{len(cells)} columns; the format has id, labels and text, or labels and text, "
+                "the same in every line"
+            )
+        *id_, labels, text = cells
+        if id_ == [""]:
+            raise DataError("no id before the first tab")
+        return Doc(id_[0] if id_ else str(number), {"text": text}, labels=tuple(labels.split()))
+
+    return text_records(path, parse)
+
+
+def write(docs: Iterable[Doc], path: Path) -> int:
+    """Write a document a line, with its id."""
+    return write_lines(
+        path, (f"{doc.id}\t{' '.join(doc.labels)}\t{doc.fields['text']}" for doc in docs)
+    )

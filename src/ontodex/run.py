@@ -1,0 +1,312 @@
+"""The recipe: corpora and an ontology in, a run folder out; and a run folder in, suggestions out.
+
+train     settings ─ label space ─ fit ─ decide on dev ─ save ─ manifest
+load      manifest checked ─ labels, ontology, system, decision ─ a `Run`
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ontodex import __version__
+from ontodex import config as settings
+from ontodex.config import Table, build, nearest
+from ontodex.errors import ConfigError, DataError, RunError
+from ontodex.files import write_text
+from ontodex.models import find
+from ontodex.models.base import Explains, Model, Resumes, Span
+from ontodex.ontology import read_ontology, write_ontology
+from ontodex.ontology.levels import assign, for_labels, label_ancestors
+from ontodex.read.split import set_aside
+from ontodex.train import store
+from ontodex.train.device import pick
+from ontodex.types import Corpus, Doc, LabelSpace, Ontology, Ranking
+
+if TYPE_CHECKING:
+    from ontodex.decide import Decision
+    from ontodex.evaluate import Metrics
+
+RANKS = 100  # how deep rankings go when sets are decided and metrics computed
+
+
+@dataclass(frozen=True)
+class LabelsConfig:
+    """Which labels are learned."""
+
+    min_count: int = 1  # labels of fewer training documents are left out
+
+    def __post_init__(self) -> None:
+        if self.min_count < 1:
+            raise ValueError(f"min_count must be at least 1, not {self.min_count}")
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """One concept for one document, and where it stands."""
+
+    label: str
+    name: str
+    probability: float
+    path: tuple[str, ...]  # names from the top of the ontology down to the concept
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A document's text with the pieces that speak for (or against) one label."""
+
+    text: str
+    label: str
+    name: str
+    probability: float
+    spans: Sequence[Span]
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """Everything a config file may say, checked and complete."""
+
+    name: str
+    model: Any
+    labels: LabelsConfig
+    decide: Any
+    model_class: type[Model] = field(repr=False)
+
+    def tables(self) -> dict[str, dict[str, Any]]:
+        return {
+            "model": {"name": self.name, **dataclasses.asdict(self.model)},
+            "labels": dataclasses.asdict(self.labels),
+            "decide": dataclasses.asdict(self.decide),
+        }
+
+
+def resolve(tables: Mapping[str, Any]) -> RunSettings:
+    """The complete settings of a run; a table or key that nobody reads is refused."""
+    from ontodex.decide import DecideConfig
+
+    for table in tables:
+        if table not in ("model", "labels", "decide"):
+            raise ConfigError(
+                f"there is no table [{table}]{nearest(table, ['model', 'labels', 'decide'])}"
+            )
+    model_table = dict(tables.get("model", {}))
+    name = model_table.pop("name", None)
+    if not isinstance(name, str):
+        raise ConfigError("[model] has no name", hint="say --model NAME, or name = ... in [model]")
+    model_class = find(name)
+    return RunSettings(
+        name,
+        build(model_class.Config, model_table, "model"),
+        build(LabelsConfig, tables.get("labels", {}), "labels"),
+        build(DecideConfig, tables.get("decide", {}), "decide"),
+        model_class,
+    )
+
+
+def train(
+    tables: Mapping[str, Any],
+    out: Path,
+    *,
+    train: Corpus,
+    dev: Corpus | None = None,
+    ontology: Ontology | None = None,
+    device: str = "auto",
+) -> Run:
+    """Learn a system and leave a run folder; without `dev`, a tenth of `train` is set aside."""
+    from ontodex import decide
+
+    chosen = resolve(tables)
+    if len(train) == 0:
+        raise DataError("the training corpus has no documents")
+    begin(out, chosen)
+    started = time.monotonic()
+    if dev is None:
+        train, dev = set_aside(train)
+    labels = LabelSpace.of(train, ontology, min_count=chosen.labels.min_count)
+    if labels.n_seen == 0:
+        raise DataError(
+            "no training document has a label",
+            hint="give a labelled corpus, or lower --set labels.min_count",
+        )
+    store.save_labels(labels, out / "labels.tsv")
+    if ontology is not None:
+        write_ontology(ontology, out / "ontology.json", "json")
+    model = chosen.model_class(chosen.model, device=pick(device))
+    if isinstance(model, Resumes):
+        model.work = out / "work"
+    model.fit(train, dev, labels)
+    fitted = time.monotonic()
+    (out / "model").mkdir(exist_ok=True)
+    model.save(out / "model")
+    decision = decide.tune(chosen.decide, model.rank(dev, RANKS), labels.gold(dev), labels)
+    decision.save(out / "decision.json")
+    about = {
+        "ontodex": __version__,
+        "model": chosen.name,
+        "train": {"documents": len(train), "key": train.key},
+        "dev": {"documents": len(dev), "key": dev.key},
+        "labels": labels.n_seen,
+        "train_seconds": round(fitted - started, 3),
+    }
+    clear(out)
+    store.finish(out, about)
+    return load(out, device=device)
+
+
+def clear(out: Path) -> None:
+    """Take away what only a training that goes on would need; its log stays."""
+    log = out / "work" / "log.jsonl"
+    if log.exists():
+        log.replace(out / "log.jsonl")
+    shutil.rmtree(out / "work", ignore_errors=True)
+
+
+def begin(out: Path, chosen: RunSettings) -> None:
+    """Claim the folder: the settings are on disk before the first document is read."""
+    text = settings.dump(chosen.tables())
+    if store.is_finished(out):
+        raise RunError(
+            f"{out}: holds a finished run", hint="choose another --out, or remove that folder first"
+        )
+    written = out / "config.toml"
+    if written.exists() and written.read_text(encoding="utf-8") != text:
+        raise RunError(
+            f"{out}: holds an unfinished run with other settings",
+            hint="start it again with its own settings (config.toml), or choose another --out",
+        )
+    if out.exists() and not written.exists() and any(out.iterdir()):
+        raise RunError(f"{out}: is not empty and not a run folder", hint="choose another --out")
+    try:
+        write_text(written, text)
+    except OSError as error:
+        raise RunError(f"{out}: cannot be written ({error.strerror})") from error
+
+
+def load(folder: str | Path, *, device: str = "cpu") -> Run:
+    """A trained run, checked file by file against its manifest."""
+    from ontodex import decide
+
+    folder = Path(folder)
+    about = store.verify(folder)
+    chosen = resolve(store.load_config(folder))
+    ontology_path = folder / "ontology.json"
+    ontology = read_ontology(ontology_path, "json") if ontology_path.exists() else None
+    labels = store.load_labels(folder / "labels.tsv", ontology)
+    model = chosen.model_class.load(folder / "model", labels, device=pick(device))
+    return Run(folder, about, chosen, labels, model, decide.load(folder / "decision.json", labels))
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A trained system with its labels, its ontology and its way of deciding."""
+
+    folder: Path
+    about: Table
+    settings: RunSettings
+    labels: LabelSpace
+    model: Model
+    decision: Decision
+
+    def rank(self, corpus: Corpus, k: int = RANKS) -> Ranking:
+        """The k best labels of each document."""
+        return self.model.rank(corpus, k)
+
+    def suggest(
+        self,
+        document: str | Doc,
+        *,
+        limit: int = 10,
+        threshold: float = 0.0,
+        language: str | None = None,
+    ) -> list[Suggestion]:
+        """The best concepts of one document, most probable first."""
+        ranking = self.rank(Corpus.of([_as_doc(document)]), limit)
+        return [
+            self.suggestion(int(column), float(probability), language)
+            for column, probability in zip(
+                ranking.columns[0], ranking.probabilities[0], strict=True
+            )
+            if column >= 0 and probability >= threshold
+        ]
+
+    def suggestion(
+        self, column: int, probability: float, language: str | None = None
+    ) -> Suggestion:
+        """A column as people see it: name and place in the ontology."""
+        label, ontology = self.labels.ids[column], self.labels.ontology
+        known = ontology is not None and label in ontology
+        path = [ontology.name(step, language) for step in ontology.path(label)] if known else []  # type: ignore[union-attr]
+        return Suggestion(label, self.labels.name(column, language), probability, tuple(path))
+
+    def explain(self, document: str | Doc, label: str | None = None) -> Explanation:
+        """Which words speak for a label (the best one, if none is named)."""
+        if not isinstance(self.model, Explains):
+            raise RunError(f"the system {self.settings.name!r} cannot explain its answers")
+        doc = _as_doc(document)
+        ranking = self.rank(Corpus.of([doc]), len(self.labels))
+        column = int(ranking.columns[0, 0]) if label is None else self.find_column(label)
+        if column < 0:
+            raise RunError("this document has no suggestion to explain", hint="name a --label")
+        at = ranking.columns[0] == column
+        probability = float(ranking.probabilities[0][at][0]) if at.any() else 0.0
+        spans = self.model.explain(doc, column)
+        return Explanation(
+            doc.text, self.labels.ids[column], self.labels.name(column), probability, spans
+        )
+
+    def find_column(self, label: str) -> int:
+        """The column of a concept given by id or by preferred name."""
+        if label in self.labels.column:
+            return self.labels.column[label]
+        wanted = label.casefold()
+        for column in range(len(self.labels)):
+            if self.labels.name(column).casefold() == wanted:
+                return column
+        names = [self.labels.name(column) for column in range(len(self.labels))]
+        raise RunError(f"this run knows no concept {label!r}{nearest(label, names[:50_000])}"[:300])
+
+    def evaluate(self, corpus: Corpus, *, report: bool = False) -> Metrics:
+        """All metrics against a labelled corpus. With `report`, metrics.json and report.html are
+        written into the run folder."""
+        from ontodex.evaluate import evaluate
+        from ontodex.evaluate.report import write_report
+
+        gold, ranking = self.labels.gold(corpus), self.rank(corpus)
+        decided = self.decision.apply(ranking)
+        above = label_ancestors(self.labels) if self.labels.ontology is not None else None
+        metrics = evaluate(
+            gold, ranking, decided, self.labels, levels=self.levels(), ancestors=above
+        )
+        if report:
+            text = json.dumps(metrics.to_dict(), indent=1, ensure_ascii=False) + "\n"
+            write_text(self.folder / "metrics.json", text)
+            write_report(
+                self.folder / "report.html",
+                metrics,
+                title=f"{self.settings.name} on {len(corpus):,} documents",
+                gold=gold,
+                ranking=ranking,
+                decided=decided,
+                labels=self.labels,
+                corpus=corpus,
+                ancestors=above,
+            )
+        return metrics
+
+    def levels(self) -> NDArray[np.int32] | None:
+        """The ontology level of each column; None without an ontology."""
+        ontology = self.labels.ontology
+        return None if ontology is None else for_labels(self.labels, assign(ontology)).level
+
+
+def _as_doc(document: str | Doc) -> Doc:
+    return document if isinstance(document, Doc) else Doc("", {"text": document})

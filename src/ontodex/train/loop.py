@@ -1,0 +1,372 @@
+"""The only training loop. It knows no model by name.
+
+    for each epoch: for each batch of rows: loss ─ backward ─ (all-reduce) ─ clip ─ step ─ average
+    after each epoch: dev score ─ keep the best weights ─ stop early
+
+A system brings its network, `batches(epoch)` (rows of training documents in a fixed order) and
+`loss(rows)`. Started by torchrun, each process takes its share of every batch and gradients are
+summed, so the result is that of one process. Checkpoints hold everything that shapes what comes
+after (weights, optimizer, averages, random state, place in the epoch): a resumed run is the same
+run. Nothing in a step waits for the GPU.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ontodex.errors import RunError
+from ontodex.train import checkpoint
+from ontodex.train.log import TrainingLog
+
+logger = logging.getLogger(__name__)
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LoopConfig:
+    """How a network is trained, whichever it is."""
+
+    epochs: int = 10
+    batch: int = 128  # documents a step, over all processes
+    lr: float = 2e-3  # Adam's, at its peak
+    warmup: int = 300  # steps until the peak; never more than a tenth of all steps
+    final_lr: float = 0.02  # share of the peak at the last step, reached in a straight line
+    weight_decay: float = 0.0  # decoupled, as in AdamW
+    clip: float = 20.0  # greatest gradient norm; 0 = any
+    average: float = 0.003  # step of the exponential moving average of the weights; 0 = none
+    patience: int = 3  # epochs without a better dev score before training stops; 0 = never
+    checkpoint_seconds: float = 60.0  # time between checkpoints, where there is a folder for them
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.lr <= 0 or not 0 <= self.final_lr <= 1:
+            raise ValueError("lr must be above 0 and final_lr in [0, 1]")
+        if not 0 <= self.average < 1:
+            raise ValueError(f"average must be in [0, 1), not {self.average}")
+
+
+@dataclass
+class State:
+    """Where a training is, besides the tensors."""
+
+    epoch: int = 0
+    position: int = 0  # batches of this epoch that are done
+    step: int = 0  # optimizer steps that are done
+    micro: int = 0  # documents that fit into memory at once; 0 = the whole batch
+    skipped: int = 0  # steps left out because a gradient was not finite
+    best: float = -math.inf
+    best_epoch: int = -1
+    finished: bool = False
+
+
+def fit(
+    network: nn.Module,
+    *,
+    batches: Callable[[int], Sequence[Rows]],
+    loss: Callable[[Rows], Tensor],
+    config: LoopConfig,
+    score: Callable[[], float] | None = None,
+    folder: Path | None = None,
+    after_step: Callable[[], None] | None = None,
+) -> State:
+    """Train `network` in place; it ends with the weights of the best dev score.
+
+    `loss(rows)` is the mean loss of these documents. `score()` is asked after every epoch (higher
+    is better), with averaged weights in place. `folder` keeps checkpoints and the log.
+    """
+    trainer = _Trainer(network, batches, loss, config, score, folder, after_step)
+    with _stops_politely(trainer):
+        trainer.run()
+    return trainer.state
+
+
+class _Trainer:
+    """The tensors and counters of one training."""
+
+    def __init__(
+        self,
+        network: nn.Module,
+        batches: Callable[[int], Sequence[Rows]],
+        loss: Callable[[Rows], Tensor],
+        config: LoopConfig,
+        score: Callable[[], float] | None,
+        folder: Path | None,
+        after_step: Callable[[], None] | None,
+    ) -> None:
+        self.network, self.batches, self.loss, self.config = network, batches, loss, config
+        self.score, self.folder, self.after_step = score, folder, after_step
+        self.parameters: list[Tensor] = [p for p in network.parameters() if p.requires_grad]
+        self.device = self.parameters[0].device
+        on_gpu = self.device.type == "cuda"
+        self.optimizer = torch.optim.AdamW(
+            self.parameters, lr=config.lr, weight_decay=config.weight_decay, fused=on_gpu
+        )
+        # The recurrent encoder runs in fp16 on a GPU, where small gradients would vanish unscaled.
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=on_gpu, init_scale=2.0**12)
+        self.average = [p.detach().clone() for p in self.parameters] if config.average else []
+        self.best = [p.detach().clone() for p in self.parameters] if score else []
+        self.state = State(micro=config.batch)
+        self.total = config.epochs * max(1, len(batches(0)))
+        self.rank, self.world = _world()
+        self.stop_asked = False
+        self.saved_at = time.monotonic()
+        torch.manual_seed(config.seed)
+        if folder is not None and checkpoint.exists(folder):
+            self.restore()
+
+    def run(self) -> None:
+        done = self.state.epoch * len(self.batches(0)) + self.state.position
+        log = TrainingLog(self.folder if self.rank == 0 else None, self.total, done)
+        with log:
+            while not self.state.finished:
+                self.epoch(log)
+        if self.score is not None:
+            _copy(self.best, self.parameters)
+        elif self.average:
+            _copy(self.average, self.parameters)
+
+    def epoch(self, log: TrainingLog) -> None:
+        """The rest of the current epoch, then the dev score."""
+        self.network.train()
+        plan = self.batches(self.state.epoch)
+        losses: list[Tensor] = []
+        while self.state.position < len(plan):
+            rows = plan[self.state.position]
+            losses.append(self.step(rows))
+            self.state.position += 1
+            log.step(len(rows), losses)
+            self.save_when_due()
+        self.count_lost_steps(losses)
+        result = self.judge()
+        log.epoch(self.state.epoch, losses, result, self.state.skipped)
+        self.state.epoch, self.state.position = self.state.epoch + 1, 0
+        waited = self.state.epoch - 1 - self.state.best_epoch
+        tired = 0 < self.config.patience <= waited and self.score is not None
+        self.state.finished = tired or self.state.epoch >= self.config.epochs
+        self.save()
+
+    def step(self, rows: Rows) -> Tensor:
+        """One optimizer step on a batch; halves what is computed at once when memory runs out."""
+        while True:
+            try:
+                value = self.gradients(rows)
+                break
+            except torch.cuda.OutOfMemoryError:
+                self.optimizer.zero_grad(set_to_none=True)
+                if self.state.micro <= 1:
+                    raise RunError(
+                        "one document does not fit into GPU memory",
+                        hint="lower --set model.max_length or the model's width",
+                    ) from None
+                self.state.micro //= 2
+                torch.cuda.empty_cache()
+                logger.warning("out of GPU memory: now %s documents at once", self.state.micro)
+        self.set_learning_rate()
+        self.scaler.unscale_(self.optimizer)
+        norm = nn.utils.clip_grad_norm_(self.parameters, self.config.clip or math.inf)
+        if self.device.type == "cuda":
+            self.scaler.step(self.optimizer)  # leaves the step out, on the GPU, if not finite
+            self.scaler.update()
+        elif bool(torch.isfinite(norm)):
+            self.optimizer.step()
+        else:
+            self.state.skipped += 1
+            logger.warning("step %s: the gradient is not finite; left out", self.state.step)
+            self.give_up_on_nan()
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.after_step is not None:
+            self.after_step()
+        if self.average:
+            torch._foreach_lerp_(self.average, self.parameters, self.averaging_step())
+        self.state.step += 1
+        return value
+
+    def gradients(self, rows: Rows) -> Tensor:
+        """Backward over this process's share, in pieces that fit; gives the summed loss."""
+        mine = rows[self.rank :: self.world]
+        total = torch.zeros((), device=self.device)
+        for start in range(0, len(mine), self.state.micro):
+            piece = mine[start : start + self.state.micro]
+            value = self.loss(piece) * (len(piece) / len(rows))
+            self.scaler.scale(value).backward()
+            total += value.detach()
+        if self.world > 1:
+            self.sum_over_processes(total)
+        return total
+
+    def sum_over_processes(self, total: Tensor) -> None:
+        import torch.distributed as dist
+
+        for parameter in self.parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        flat = torch.cat([p.grad.reshape(-1) for p in self.parameters if p.grad is not None])
+        dist.all_reduce(flat)
+        dist.all_reduce(total)
+        at = 0
+        for parameter in self.parameters:
+            assert parameter.grad is not None
+            parameter.grad.copy_(flat[at : at + parameter.numel()].view_as(parameter))
+            at += parameter.numel()
+
+    def count_lost_steps(self, losses: list[Tensor]) -> None:
+        """On a GPU the scaler left out steps by itself; here they are counted and said."""
+        if self.device.type != "cuda" or not losses:
+            return
+        lost = int((~torch.isfinite(torch.stack(losses))).sum())
+        if lost:
+            self.state.skipped += lost
+            logger.warning("epoch %s: %s steps were not finite; left out", self.state.epoch, lost)
+            self.give_up_on_nan()
+
+    def give_up_on_nan(self) -> None:
+        if self.state.skipped >= 25:
+            raise RunError(
+                f"{self.state.skipped} steps had a loss or gradient that is not finite",
+                hint="lower the learning rate: --set model.train.lr=5e-4",
+            )
+
+    def set_learning_rate(self) -> None:
+        done = self.state.step
+        warmup = max(1, min(self.config.warmup, self.total // 10))
+        rise = min(1.0, (done + 1) / warmup)
+        fall = 1 - (1 - self.config.final_lr) * done / max(1, self.total)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.config.lr * min(rise, fall)
+
+    def averaging_step(self) -> float:
+        # Early averages follow the weights closely; later ones move by `average` a step.
+        return max(self.config.average, 1 / (self.state.step + 2))
+
+    def judge(self) -> float | None:
+        """The dev score with averaged weights; the best weights so far are kept."""
+        if self.score is None:
+            return None
+        self.network.eval()
+        with self.averaged():
+            result = self.score()
+            if result > self.state.best:
+                self.state.best, self.state.best_epoch = result, self.state.epoch
+                _copy(self.parameters, self.best)
+        return result
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        if not self.average:
+            yield
+            return
+        own = [p.detach().clone() for p in self.parameters]
+        _copy(self.average, self.parameters)
+        try:
+            yield
+        finally:
+            _copy(own, self.parameters)
+
+    # ------------------------------------------------------------------------------ checkpoints
+
+    def save_when_due(self) -> None:
+        due = time.monotonic() - self.saved_at > self.config.checkpoint_seconds
+        if due or self.stop_asked:
+            self.save()
+        if self.stop_asked:
+            raise SystemExit(128 + signal.SIGTERM)
+
+    def save(self) -> None:
+        self.saved_at = time.monotonic()
+        if self.folder is None or self.rank != 0:
+            return
+        tensors = {f"weight.{i}": p.detach() for i, p in enumerate(self.parameters)}
+        tensors |= {f"buffer.{name}": b for name, b in self.network.named_buffers()}
+        tensors |= {f"average.{i}": a for i, a in enumerate(self.average)}
+        tensors |= {f"best.{i}": b for i, b in enumerate(self.best)}
+        for i, parameter in enumerate(self.parameters):
+            for key, value in self.optimizer.state.get(parameter, {}).items():
+                tensors[f"adam.{i}.{key}"] = value
+        tensors["random.cpu"] = torch.get_rng_state()
+        if self.device.type == "cuda":
+            tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
+        about = {
+            "state": vars(self.state),
+            "scaler": self.scaler.state_dict(),
+            "config": vars(self.config),
+        }
+        checkpoint.write(self.folder, tensors, about)
+
+    def restore(self) -> None:
+        assert self.folder is not None
+        tensors, about = checkpoint.read(self.folder)
+        if about["config"] != json.loads(json.dumps(vars(self.config))):
+            raise RunError(f"{self.folder}: its checkpoint was made with other settings")
+        _copy([tensors[f"weight.{i}"] for i in range(len(self.parameters))], self.parameters)
+        for name, buffer in self.network.named_buffers():
+            buffer.copy_(tensors[f"buffer.{name}"])
+        _copy([tensors[f"average.{i}"] for i in range(len(self.average))], self.average)
+        _copy([tensors[f"best.{i}"] for i in range(len(self.best))], self.best)
+        for i, parameter in enumerate(self.parameters):
+            prefix = f"adam.{i}."
+            found = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+            # Adam keeps its step counter on the CPU unless it is fused.
+            self.optimizer.state[parameter] = {
+                k: v.clone() if k == "step" and self.device.type == "cpu" else v.to(self.device)
+                for k, v in found.items()
+            }
+        torch.set_rng_state(tensors["random.cpu"])
+        if self.device.type == "cuda":
+            torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
+        self.scaler.load_state_dict(about["scaler"])
+        self.state = State(**about["state"])
+
+
+def _copy(source: Sequence[Tensor], target: Sequence[Tensor]) -> None:
+    with torch.no_grad():
+        for one, other in zip(source, target, strict=True):
+            other.copy_(one)
+
+
+def _world() -> tuple[int, int]:
+    """(rank, processes) under torchrun, else (0, 1)."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    if world == 1:
+        return 0, 1
+    import torch.distributed as dist
+
+    if not dist.is_initialized():
+        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    return dist.get_rank(), dist.get_world_size()
+
+
+@contextmanager
+def _stops_politely(trainer: _Trainer) -> Iterator[None]:
+    """SIGTERM: finish the step, save, exit with 143."""
+
+    def ask(*_: Any) -> None:
+        trainer.stop_asked = True
+
+    try:
+        before = signal.signal(signal.SIGTERM, ask)
+    except ValueError:  # not the main thread: whoever owns the process stops it
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,36 @@
+"""What all tests share: one thread each, no cache of the user's, and where real data lies."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+# Before torch is imported: on CPUs without bf16 units its matrix products would end the process.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    # Two threads on a busy two-core machine can be twenty times slower than one.
+    import torch
+
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONTODEX_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real data sets, for tests marked `data`."""
+    folder = Path(os.environ.get("ONTODEX_DATA", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no real data at {folder}; set ONTODEX_DATA")
+    return folder

@@ -1,0 +1,193 @@
+"""report.html: one file, nothing from outside, every text escaped, and what a curator looks for."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from lxml import html
+from scipy.sparse import csr_array
+
+from ontodex.evaluate import evaluate
+from ontodex.evaluate.report import write_report
+from ontodex.types import Corpus, Doc, LabelSpace, Ontology, Ranking
+
+HOSTILE = '<script>alert("x")</script><img src=x onerror=alert(1)>&amp;\x07\ud800'
+
+
+@pytest.fixture(scope="module")
+def parts():
+    """60 documents; 0 animals > 1 mammals > 2 cats (hostile name), 3 dogs; 4 plants.
+
+    Cats are always found, plants never; the even documents say "mammals" where "dogs" is true.
+    """
+    names = ["Animals", "Mammals", f"Cats {HOSTILE}", "Dogs", "Plants"]
+    parents = csr_array((np.ones(3, np.int8), ([1, 2, 3], [0, 1, 1])), shape=(5, 5))
+    ontology = Ontology(tuple("abcde"), {"en": names}, parents)
+    labels = LabelSpace(ontology.ids, np.array([4000, 500, 30, 5, 0]), 5000, ontology)
+    rows = [[2] if i % 3 == 0 else [3, 4] if i % 3 == 1 else [5] for i in range(59)]
+    indptr = np.cumsum([0, *map(len, rows), 0])
+    gold = csr_array((np.ones(indptr[-1], np.int8), np.concatenate(rows), indptr), shape=(60, 6))
+    said = np.array([[2, 0] if i % 3 == 0 else [1, 3] for i in range(60)], dtype=np.int32)
+    ranking = Ranking(said, np.tile(np.array([0.8, 0.3], np.float32), (60, 1)))
+    docs = Corpus.of(
+        Doc(f"doc <{i}>", {"title": "On <b>cats</b>", "body": "\x01meow " * 300}) for i in range(60)
+    )
+    above = csr_array(
+        np.array([[0] * 5, [1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 0, 0, 0], [0] * 5])
+    )
+    return gold, ranking, labels, docs, above
+
+
+@pytest.fixture(scope="module")
+def metrics(parts):
+    gold, ranking, labels, _, above = parts
+    return evaluate(
+        gold, ranking, ranking, labels, levels=np.array([1, 2, 3, 3, 1]), ancestors=above
+    )
+
+
+@pytest.fixture(scope="module")
+def report(parts, metrics, tmp_path_factory):
+    gold, ranking, labels, docs, above = parts
+    path = tmp_path_factory.mktemp("run") / "report.html"
+    write_report(
+        path,
+        metrics,
+        title=f"popularity {HOSTILE}",
+        gold=gold,
+        ranking=ranking,
+        decided=ranking,
+        labels=labels,
+        corpus=docs,
+        ancestors=above,
+        about={"corpus": HOSTILE},
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def page(report):
+    return html.fromstring(report.read_text(encoding="utf-8"))
+
+
+def text_of(element) -> str:
+    return " ".join(element.text_content().split())
+
+
+def test_nothing_in_a_name_or_a_document_becomes_markup(page, report):
+    assert not page.xpath("//script | //img | //b | //@onerror")
+    assert "<b>cats</b>" in text_of(page)
+    raw = report.read_bytes()
+    assert b"\x07" not in raw
+    assert b"\x01" not in raw
+
+
+def test_the_page_asks_nothing_of_the_network(page, report):
+    assert not page.xpath("//@src | //@href | //link | //iframe | //object")
+    source = report.read_text(encoding="utf-8")
+    assert "url(" not in source
+    assert "@import" not in source
+    assert "default-src 'none'" in page.xpath("//meta[@http-equiv]/@content")[0]
+
+
+def test_headline_figures_stand_with_their_intervals_in_plain_words(page, metrics):
+    cards = [text_of(card) for card in page.xpath("//div[@class='card']")]
+    interval = metrics.intervals["P@1"]
+    assert cards[0] == (
+        f"{metrics['P@1']:.1%}of first suggestions are right "
+        f"P@1; {interval.low:.1%} to {interval.high:.1%}"
+    )
+    assert any("MiF" in card for card in cards)
+    assert "59 documents with 4 different labels; 1 documents without labels" in text_of(page)
+    assert "1 of the labels are outside what the system knows" in text_of(page)
+
+
+def test_there_is_a_plot_for_frequency_level_threshold_and_probabilities(page):
+    plots = page.xpath("//figure/svg/@aria-label")
+    assert len(plots) == 4
+    assert "training documents" in plots[0]
+    assert "level" in plots[1]
+    assert "threshold" in plots[2]
+    assert "probability" in plots[3]
+
+
+def test_bars_are_as_high_as_their_figures(page, metrics):
+    bars = page.xpath("//figure[1]/svg/rect[@class='series-1'][title]")
+    heights = [float(bar.get("height")) for bar in bars]
+    figures = [group.values["P@1"] for group in metrics.by_frequency]
+    assert heights == pytest.approx([196 * figure for figure in figures], abs=0.1)
+    tops = [float(bar.get("y")) + float(bar.get("height")) for bar in bars]
+    assert tops == pytest.approx([234] * len(bars), abs=0.2)
+
+
+def test_labels_are_ordered_by_f_and_shown_with_their_place(page):
+    best, worst = page.xpath("//h3[text()='Best' or text()='Worst']/following::table[1]")
+    first = [text_of(cell) for cell in best.xpath(".//tbody/tr[1]/td")]
+    assert first[0].startswith("Cats <script>")
+    assert first[0].endswith("Animals › Mammals")  # noqa: RUF001
+    assert first[1:] == ["30", "20", "20", "20", "100.0%"]
+    assert text_of(worst.xpath(".//tbody/tr[1]/td[1]")[0]) == "Plants"
+
+
+def test_examples_show_hits_near_misses_wrong_and_missed_labels(page):
+    kinds = {li.get("class") for li in page.xpath("//article//li")}
+    assert kinds == {"hit", "near", "wrong", "missed"}
+    dogs = page.xpath("//article[.//li[@class='missed'][contains(., 'Plants')]]")[0]
+    assert [text_of(li) for li in dogs.xpath(".//li")] == [
+        "nearMammals 80% Animals",
+        "hitDogs 30% Animals › Mammals",  # noqa: RUF001
+        "missedPlants",
+    ]
+    outside = page.xpath("//article[.//li[contains(., 'outside what the system knows')]]")
+    assert outside
+    assert text_of(page.xpath("//article/h3")[0]).startswith("doc <")
+
+
+def test_long_documents_are_cut_short(page):
+    texts = [text_of(p) for p in page.xpath("//article/p")]
+    assert all(len(text) <= 701 and text.endswith("…") for text in texts)
+
+
+def test_every_figure_is_in_the_table_at_the_end(page, metrics):
+    rows = page.xpath("//details//table[1]/tbody/tr")
+    assert {
+        text_of(row[0]): text_of(row[1]) for row in rows if text_of(row[0]) in metrics.values
+    } == {name: f"{value:.4f}" for name, value in metrics.values.items()}
+
+
+def test_a_bare_ranking_without_ontology_or_sets_still_makes_a_report(tmp_path, rank, truth):
+    gold, ranking = truth([0], [1], n=2), rank([0, 1], [0, -1])
+    labels = LabelSpace(("a", "b"), np.array([1, 1]), 2)
+    corpus = Corpus.of([Doc("1", {"text": "x"}), Doc("2", {"text": "y"})])
+    metrics = evaluate(gold, ranking, None, labels, ks=(1,), replicates=0)
+    path = tmp_path / "report.html"
+    write_report(
+        path, metrics, title="t", gold=gold, ranking=ranking, decided=None, labels=labels,
+        corpus=corpus,
+    )  # fmt: skip
+    page = html.fromstring(path.read_text(encoding="utf-8"))
+    assert len(page.xpath("//article")) == 2
+    assert "50.0%" in text_of(page.xpath("//div[@class='card']")[0])
+    assert "level" not in " ".join(page.xpath("//svg/@aria-label"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
+def test_a_browser_shows_it_light_and_dark(report, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    colours = {}
+    for scheme, number in (("dark", 0), ("light", 1)):
+        shot = tmp_path / f"{scheme}.png"
+        subprocess.run(
+            ["chromium", "--headless", "--no-sandbox", "--disable-gpu",
+             "--disable-background-networking", f"--user-data-dir={tmp_path / scheme}",
+             f"--blink-settings=preferredColorScheme={number}",
+             f"--screenshot={shot}", report.as_uri()],
+            check=True, capture_output=True, timeout=120,
+        )  # fmt: skip
+        with image.open(shot) as picture:
+            colours[scheme] = picture.convert("RGB").getpixel((2, 2))
+    assert colours == {"dark": (0x15, 0x18, 0x1C), "light": (0xFB, 0xFA, 0xF7)}

@@ -1,0 +1,102 @@
+"""Keyword phrases: runs of content words, scored by hand, the same in every order of work."""
+
+from math import log
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ontodex.errors import DataError
+from ontodex.features.languages import STOP_WORDS, detect_language
+from ontodex.features.phrases import PhraseConfig, Phrases
+from ontodex.features.tokens import TokenConfig, tokenise
+from ontodex.types import Corpus, Doc
+
+
+def fitted(*texts, **changes):
+    train = Corpus.of(Doc(str(i), {"body": text}) for i, text in enumerate(texts))
+    return Phrases.fit(train, PhraseConfig(**changes))
+
+
+def test_stop_words_marks_numbers_and_line_ends_separate_phrases():
+    phrases = fitted("")
+    text = "Winter wheat in dry soils, 1980 rye yields\nSpring barley: x-ray study"
+    assert sorted(phrases.extract(text)) == [
+        "dry soils",
+        "rye yields",
+        "spring barley",
+        "winter wheat",
+        "x ray study",
+    ]
+
+
+def test_scores_by_hand():
+    # "soil" stands in 2 of 3 training documents, all other words in at most one.
+    phrases = fitted("soil", "soil", "wheat")
+    common, rare = log(4 / 3) + 1, log(4 / 2) + 1
+    text = "soil of soil of soil. wheat. winter wheat"
+    scores = {"soil": 3 * common, "wheat": rare, "winter wheat": 2 * rare}
+    assert phrases.extract(text) == sorted(scores, key=scores.get, reverse=True)
+
+
+def test_equal_scores_stand_in_the_order_of_the_text():
+    assert fitted("").extract("zebra; apple; mango") == ["zebra", "apple", "mango"]
+
+
+def test_long_runs_come_in_pieces_and_only_the_best_are_kept():
+    phrases = fitted("", phrase_words=2, phrases_per_doc=2)
+    assert phrases.extract("one1 two2 three3 four4 five5") == ["one1 two2", "three3 four4"]
+
+
+@pytest.mark.parametrize("text", ["", "the of and", "12 13", "-", "\n", "\x00"])
+def test_a_text_without_content_has_no_phrases(text):
+    assert fitted("word").extract(text) == []
+
+
+def test_a_corpus_has_the_phrases_of_each_of_its_texts():
+    texts = ["winter wheat in dry soils", "", "rye; rye; wheat"]
+    phrases = fitted(*texts)
+    corpus = Corpus.of(Doc(str(i), {"body": text}) for i, text in enumerate(texts))
+    assert list(phrases.of(corpus)) == [phrases.extract(text) for text in texts]
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.text(max_size=60))
+def test_phrases_are_made_of_the_words_of_the_text_and_hold_no_stop_word(text):
+    for phrase in fitted("a b").extract(text):
+        words = phrase.split(" ")
+        assert set(words) <= set(tokenise(text, TokenConfig()))
+        assert not set(words) & STOP_WORDS["en"]
+
+
+def test_saved_frequencies_give_the_same_phrases(tmp_path):
+    phrases = fitted("winter wheat", "winter rye", "spring rye")
+    phrases.save(tmp_path / "frequencies.txt")
+    loaded = Phrases.load(tmp_path / "frequencies.txt", phrases.config)
+    text = "winter rye and spring rye"
+    assert loaded.extract(text) == phrases.extract(text)
+    assert (loaded.n_docs, loaded.train_key) == (phrases.n_docs, phrases.train_key)
+    (tmp_path / "frequencies.txt").write_text("no numbers\n")
+    with pytest.raises(DataError, match="not a list of word frequencies"):
+        Phrases.load(tmp_path / "frequencies.txt", phrases.config)
+
+
+def test_settings_are_checked():
+    with pytest.raises(ValueError, match="phrase_language is one of en, de, fr, es, not 'xx'"):
+        PhraseConfig(phrase_language="xx")
+    with pytest.raises(ValueError, match="at least 1"):
+        PhraseConfig(phrase_words=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("The committee has adopted the following regulation on agricultural products.", "en"),
+        ("Die Kommission hat die folgende Verordnung über Erzeugnisse erlassen.", "de"),
+        ("", ""),
+        ("qzxv wqqk 1234", ""),
+    ],
+)
+def test_the_language_of_a_text_is_recognised(text, language):
+    pytest.importorskip("simplemma")
+    assert detect_language(text, ("en", "de")) == language

@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ontodex.config import dump
+from ontodex.errors import ConfigError, RunError
+from ontodex.models import MODELS
+from ontodex.models.base import Span
+from ontodex.models.consensus import Consensus, ConsensusConfig, merged
+from ontodex.models.lexical import Lexical, LexicalConfig
+from ontodex.models.popularity import Popularity, PopularityConfig
+from ontodex.ontology import write_ontology
+from ontodex.ontology.graph import Concept, build
+from ontodex.train import store
+from ontodex.types import Corpus, Doc, LabelSpace, Ranking
+
+DOCS = Corpus.of([Doc("1", {"text": "a cat"}), Doc("2", {"text": "a dog"})])
+
+
+def space(*ids: str) -> LabelSpace:
+    return LabelSpace(ids, np.ones(len(ids), np.int64), 10)
+
+
+class Fixed:
+    """A system that says the same probabilities of every document."""
+
+    Config = PopularityConfig
+
+    def __init__(self, probabilities: Sequence[float], spans: Sequence[Span] = ()) -> None:
+        self.probabilities = np.array(probabilities)
+        self.spans = spans
+
+    def rank(self, corpus: Corpus, k: int) -> Ranking:
+        return Ranking.top(np.tile(self.probabilities, (len(corpus), 1)), k)
+
+
+class Pointing(Fixed):
+    def explain(self, doc: Doc, column: int) -> Sequence[Span]:
+        return self.spans
+
+
+@dataclass(frozen=True)
+class Loaded:
+    labels: LabelSpace
+    model: Fixed
+    folder: Path = Path("nowhere")
+
+
+def probabilities(ranking: Ranking, n: int) -> list[float]:
+    return ranking.scores(n).toarray()[0].tolist()
+
+
+def test_equation_9_by_hand():
+    labels = space("a", "b", "c")
+    consensus = Consensus.of(
+        [Loaded(labels, Fixed([0.5, 0.2, 1.0])), Loaded(labels, Fixed([0.4, 0.0, 0.3]))], labels
+    )
+    ranking = consensus.rank(DOCS, 3)
+    # 1 - 0.5 * 0.6 = 0.7      1 - 0.8 * 1 = 0.2      1 - 0 * 0.7 = 1
+    assert probabilities(ranking, 3) == pytest.approx([0.7, 0.2, 1.0])
+    assert ranking.columns.tolist() == [[2, 0, 1], [2, 0, 1]]
+
+
+@given(
+    st.lists(st.lists(st.floats(0, 1, width=32), min_size=3, max_size=3), min_size=1, max_size=4),
+    st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0]), min_size=4, max_size=4),
+)
+@settings(max_examples=50, deadline=None)
+def test_the_product_over_members_in_loops(rows, weights):
+    labels = space("a", "b", "c")
+    weights = weights[: len(rows)]
+    consensus = Consensus.of([Loaded(labels, Fixed(row)) for row in rows], labels, weights=weights)
+    expected = []
+    for label in range(3):
+        doubt = 1.0
+        for row, weight in zip(rows, weights, strict=True):
+            doubt *= (1 - row[label]) ** weight
+        expected.append(1 - doubt)
+    assert probabilities(consensus.rank(DOCS, 3), 3) == pytest.approx(expected, abs=1e-6)
+
+
+def test_labels_meet_by_concept_id_whatever_their_columns():
+    consensus = Consensus.of(
+        [
+            Loaded(space("a", "b"), Fixed([0.5, 0.1])),
+            Loaded(space("x", "b", "a"), Fixed([0.9, 0.2, 0.4])),
+        ],
+        space("b", "c", "a"),
+    )
+    # a: 1 - 0.5 * 0.6    b: 1 - 0.9 * 0.8    c: nobody knows it    x: not in the consensus
+    assert probabilities(consensus.rank(DOCS, 3), 3) == pytest.approx([0.28, 0, 0.7])
+
+
+def test_members_are_asked_for_more_than_the_answer_needs():
+    labels = space("a", "b", "c")
+    consensus = Consensus.of(
+        [Loaded(labels, Fixed([0.6, 0.5, 0.0])), Loaded(labels, Fixed([0.0, 0.5, 0.6]))], labels
+    )
+    # b is nobody's first, and everybody's second: 1 - 0.5 * 0.5 = 0.75 beats 0.6
+    assert consensus.rank(DOCS, 1).columns.tolist() == [[1], [1]]
+
+
+def test_overlapping_spans_add_up():
+    spans = [Span(0, 5, 1.0), Span(3, 8, 0.5), Span(10, 12, -1.0)]
+    assert merged(spans) == [
+        Span(0, 3, 1.0), Span(3, 5, 1.5), Span(5, 8, 0.5), Span(10, 12, -1.0),
+    ]  # fmt: skip
+    assert merged([]) == []
+
+
+def test_explanations_of_all_members_that_explain():
+    doc = next(iter(DOCS))
+    consensus = Consensus.of(
+        [
+            Loaded(space("a"), Pointing([0.5], [Span(2, 5, 8.0)])),
+            Loaded(space("b", "a"), Pointing([0.5, 0.5], [Span(0, 1, 0.1), Span(2, 5, 0.2)])),
+            Loaded(space("a"), Fixed([0.5])),
+        ],
+        space("a", "b", "c"),
+    )
+    assert consensus.explain(doc, 0) == [Span(0, 1, 0.5), Span(2, 5, 2.0)]
+    with pytest.raises(RunError, match="no member of this consensus can explain 'c'"):
+        consensus.explain(doc, 2)
+
+
+# -------------------------------------------------------------------------------- in run folders
+
+ONTOLOGY = build(Concept(word, names={"en": word}) for word in ["cat", "dog", "owl", "yak"])
+TRAIN = Corpus.of(
+    Doc(str(i), {"title": f"the {word}", "body": f"of {word} and {other}"}, labels=(word,))
+    for i, (word, other) in enumerate([("cat", "dog"), ("dog", "cat"), ("cat", "owl")] * 20)
+)
+LABELS = LabelSpace.of(TRAIN, ONTOLOGY)
+
+
+def run_folder(folder: Path, name: str) -> Path:
+    """A finished run of one of two systems, as training leaves it."""
+    model = {"lexical": Lexical(LexicalConfig()), "popularity": Popularity(PopularityConfig())}[
+        name
+    ]
+    model.fit(TRAIN, TRAIN, LABELS)
+    (folder / "model").mkdir(parents=True)
+    model.save(folder / "model")
+    (folder / "config.toml").write_text(dump({"model": {"name": name}}))
+    (folder / "decision.json").write_text("{}")
+    store.save_labels(LABELS, folder / "labels.tsv")
+    write_ontology(ONTOLOGY, folder / "ontology.json", "json")
+    store.finish(folder, {})
+    return folder
+
+
+@pytest.fixture
+def folders(tmp_path, monkeypatch) -> tuple[str, ...]:
+    monkeypatch.setitem(MODELS, "lexical", "ontodex.models.lexical:Lexical")
+    names = ("lexical", "popularity")
+    return tuple(str(run_folder(tmp_path / name, name)) for name in names)
+
+
+def test_a_saved_consensus_needs_its_members_no_more(folders, tmp_path):
+    consensus = Consensus(ConsensusConfig(members=folders))
+    consensus.fit(TRAIN, TRAIN, LABELS)
+    test = Corpus.of([Doc("new", {"title": "a yak", "body": "no cat"})])
+    before = consensus.rank(test, 4)
+    run = tmp_path / "consensus"
+    (run / "model").mkdir(parents=True)
+    consensus.save(run / "model")
+    for folder in folders:
+        shutil.rmtree(folder)
+
+    moved = shutil.move(run, tmp_path / "moved")
+    again = Consensus.load(Path(moved) / "model", LABELS)
+    after = again.rank(test, 4)
+    np.testing.assert_array_equal(before.columns, after.columns)
+    np.testing.assert_array_equal(before.probabilities, after.probabilities)
+    spans = again.explain(next(iter(test)), LABELS.column["yak"])
+    assert [next(iter(test)).text[span.start : span.end] for span in spans] == ["yak"]
+
+    files = [path for path in Path(moved).rglob("*") if path.is_file()]
+    assert not any(path.name in ("decision.json", "manifest.json") for path in files)
+    assert not any(str(tmp_path).encode() in path.read_bytes() for path in files)
+
+
+def test_exponents_chosen_on_dev_quieten_a_bad_member(folders):
+    dev = Corpus.of(
+        Doc(str(i), {"body": f"once a {word}, and much else that has no name"}, labels=(word,))
+        for i, word in enumerate(["owl"] * 8 + ["cat"] * 2)
+    )
+    # popularity always says cat first; lexical reads the text but has no high opinion of owls.
+    paper = Consensus(ConsensusConfig(members=folders))
+    paper.fit(TRAIN, dev, LABELS)
+    tuned = Consensus(ConsensusConfig(members=folders, weights="dev"))
+    tuned.fit(TRAIN, dev, LABELS)
+
+    def right(model: Consensus) -> int:
+        best = model.rank(dev, 1).columns[:, 0]
+        return sum(
+            LABELS.ids[column] == doc.labels[0] for column, doc in zip(best, dev, strict=True)
+        )
+
+    assert right(paper) == 2
+    assert right(tuned) == 10
+    assert tuned.weights[1] < tuned.weights[0]
+
+
+def test_members_that_are_missing_or_too_few_are_refused(folders):
+    with pytest.raises(ConfigError, match="needs two runs or more, not 1"):
+        Consensus(ConsensusConfig(members=folders[:1])).fit(TRAIN, TRAIN, LABELS)
+    with pytest.raises(RunError, match="no such run folder"):
+        Consensus(ConsensusConfig(members=(folders[0], "nowhere"))).fit(TRAIN, TRAIN, LABELS)
+    with pytest.raises(RunError, match="before it was fitted"):
+        Consensus(ConsensusConfig()).rank(DOCS, 3)
+
+
+def test_a_member_that_changed_since_training_is_refused(folders):
+    labels = Path(folders[1]) / "labels.tsv"
+    labels.write_text(labels.read_text() + "extra\t0\textra\n")
+    with pytest.raises(RunError, match="changed since it was written"):
+        Consensus(ConsensusConfig(members=folders)).fit(TRAIN, TRAIN, LABELS)
+
+
+@pytest.mark.parametrize("weights", [[-1.0, 1.0], ["x", 1.0], [float("nan"), 1.0]])
+def test_damaged_exponents_are_refused(folders, tmp_path, weights):
+    consensus = Consensus(ConsensusConfig(members=folders))
+    consensus.fit(TRAIN, TRAIN, LABELS)
+    consensus.save(tmp_path)
+    (tmp_path / "consensus.json").write_text(json.dumps({"depth": 100, "weights": weights}))
+    with pytest.raises(RunError):
+        Consensus.load(tmp_path, LABELS)

@@ -1,0 +1,322 @@
+"""The contract, asked of every system in MODELS with its small settings.
+
+A new system is found by itself. `SMALL` gives it settings that train in a second or two; `EXEMPT`
+says which checks do not apply to it, and why.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from ontodex.config import build
+from ontodex.errors import RunError
+from ontodex.evaluate.ranking import precision_at
+from ontodex.models import MODELS, find
+from ontodex.models.base import Model
+from ontodex.ontology.graph import Concept
+from ontodex.ontology.graph import build as build_ontology
+from ontodex.types import Corpus, Doc, LabelSpace, Ontology, Ranking
+
+NETWORK = {
+    "hidden": 32,
+    "value": 32,
+    "width": 32,
+    "min_count": 1,
+    "word_dropout": 0.0,
+    "dropout": 0.1,
+    "train": {"epochs": 25, "batch": 16, "lr": 0.01, "patience": 0, "average": 0.05},
+}
+CNN = {name: value for name, value in NETWORK.items() if name not in ("hidden", "value")}
+SMALL: dict[str, dict[str, Any]] = {
+    "attentionxml": NETWORK,
+    "xmlrnn": NETWORK,
+    "xmlcnn": {**CNN, "maps": 16, "bottleneck": 32},
+}
+# Eight documents are one batch: learning them by heart takes more than twenty-five of those.
+LONGER = {"train": {**NETWORK["train"], "epochs": 150}}  # type: ignore[dict-item]
+BY_HEART: dict[str, dict[str, Any]] = dict.fromkeys(("attentionxml", "xmlrnn", "xmlcnn"), LONGER)
+EXEMPT: dict[str, dict[str, str]] = {
+    "popularity": {
+        "overfits": "it never reads a document",
+        "beats the floor": "it is the floor",
+    },
+    "attentionxml": {"text only": "it reads words"},
+    "xmlrnn": {"text only": "it reads words"},
+    "xmlcnn": {"text only": "it reads words"},
+}
+
+TOPICS = {
+    "water": ["river", "trout", "flood", "stream", "bank"],
+    "trees": ["oak", "leaf", "forest", "bark", "root"],
+    "roads": ["bridge", "tarmac", "lorry", "lane", "kerb"],
+    "homes": ["roof", "kitchen", "tenant", "brick", "stair"],
+    "music": ["choir", "violin", "concert", "drum", "stage"],
+    "bread": ["flour", "oven", "yeast", "crust", "baker"],
+}
+
+
+def ontology() -> Ontology:
+    tops = [Concept("nature", {"en": "nature"}), Concept("town", {"en": "town"})]
+    above = dict.fromkeys(("water", "trees"), "nature") | dict.fromkeys(
+        ("roads", "homes", "music", "bread"), "town"
+    )
+    topics = [
+        Concept(topic, {"en": topic}, {"en": tuple(words[:2])}, parents=(above[topic],))
+        for topic, words in TOPICS.items()
+    ]
+    return build_ontology(
+        [*tops, *topics, Concept("unseen", {"en": "glacier"}, parents=("nature",))]
+    )
+
+
+def planted(n: int, seed: int) -> Corpus:
+    """Documents of one to three topics, told by their words, with filler; popularity falls."""
+    rng = np.random.default_rng(seed)
+    names = list(TOPICS)
+    share = np.array([0.3, 0.22, 0.17, 0.13, 0.1, 0.08])
+    docs = []
+    for i in range(n):
+        topics = rng.choice(len(names), size=rng.integers(1, 4), replace=False, p=share)
+        words = [w for t in topics for w in rng.choice(TOPICS[names[t]], size=4)]
+        words += list(rng.choice(["the", "and", "of", "is", "was"], size=6))
+        rng.shuffle(words)
+        labels = tuple(names[t] for t in topics)
+        docs.append(
+            Doc(f"{seed}-{i}", {"title": words[0], "abstract": " ".join(words[1:])}, (), labels)
+        )
+    return Corpus.of(docs)
+
+
+TRAIN, DEV, TEST = planted(160, 1), planted(40, 2), planted(40, 3)
+LABELS = LabelSpace.of(TRAIN, ontology())
+ODD = Corpus.of(
+    [
+        Doc("empty", {"title": ""}),
+        Doc("one", {"title": "trout"}),
+        Doc("unknown", {"title": "xyzzy plugh"}),
+        Doc("symbols", {"title": "?!… \u200b \U0001f41f"}),
+        Doc("long", {"title": "river oak " * 600}),
+    ]
+)
+
+
+def make(name: str, **more: Any) -> Model:
+    model_class = find(name)
+    return model_class(build(model_class.Config, {**SMALL.get(name, {}), **more}, "model"))
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def model(name: str) -> Model:
+    fresh = make(name)
+    fresh.fit(TRAIN, DEV, LABELS)
+    return fresh
+
+
+@pytest.fixture
+def unless_exempt(name: str) -> Callable[[str], None]:
+    def ask(check: str) -> None:
+        if reason := EXEMPT.get(name, {}).get(check):
+            pytest.skip(f"{name}: {reason}")
+
+    return ask
+
+
+def assert_same(one: Ranking, two: Ranking, tolerance: float = 0.0) -> None:
+    np.testing.assert_allclose(one.probabilities, two.probabilities, atol=tolerance)
+    if tolerance == 0.0:
+        np.testing.assert_array_equal(one.columns, two.columns)
+
+
+def p_at_1(model: Model, corpus: Corpus, labels: LabelSpace = LABELS) -> float:
+    return float(precision_at(1, labels.gold(corpus), model.rank(corpus, 1)).mean())
+
+
+def test_a_ranking_is_sorted_padded_and_names_no_label_twice(model):
+    ranking = model.rank(TEST, 5)  # Ranking itself refuses unsorted rows and padding in the middle
+    assert ranking.columns.shape == (len(TEST), 5)
+    for row in ranking.columns:
+        kept = row[row >= 0]
+        assert len(set(kept)) == len(kept)
+        assert kept.max(initial=-1) < len(LABELS)
+
+
+def test_batching_does_not_change_the_answer(model):
+    together = model.rank(TEST, 3)
+    alone = [model.rank(TEST.select([row]), 3) for row in range(len(TEST))]
+    assert_same(Ranking.join(alone, 3), together, 1e-5)
+
+
+def test_the_order_of_documents_does_not_change_an_answer(model):
+    docs = list(TEST)
+    backwards = model.rank(Corpus.of(docs[::-1]), 3)
+    assert_same(backwards.take(np.arange(len(docs))[::-1]), model.rank(TEST, 3), 1e-5)
+
+
+def test_asking_for_more_ranks_keeps_the_first_ones(model):
+    few, many = model.rank(TEST, 2), model.rank(TEST, 50)
+    np.testing.assert_allclose(few.probabilities, many.probabilities[:, :2], atol=1e-6)
+    assert many.k == 50
+    assert many.columns[0, -1] == -1, "there are not 50 labels"
+
+
+def test_gold_labels_are_not_read_when_ranking(model):
+    blind = Corpus.of([Doc(doc.id, doc.fields, doc.keywords) for doc in TEST])
+    assert_same(model.rank(blind, 3), model.rank(TEST, 3))
+
+
+def test_ids_are_not_read_when_ranking(model):
+    renamed = Corpus.of([Doc(f"x{i}", doc.fields, doc.keywords) for i, doc in enumerate(TEST)])
+    assert_same(model.rank(renamed, 3), model.rank(TEST, 3))
+
+
+def test_strange_documents_get_an_answer(model):
+    ranking = model.rank(ODD, 3)
+    assert len(ranking) == len(ODD)
+
+
+def test_no_documents_give_an_empty_ranking(model):
+    assert model.rank(TEST.select([]), 3).columns.shape == (0, 3)
+
+
+def test_saved_and_loaded_is_the_same_system(model, name, tmp_path):
+    model.save(tmp_path)
+    loaded = find(name).load(tmp_path, LABELS)
+    assert_same(loaded.rank(TEST, 4), model.rank(TEST, 4))
+
+
+def test_a_saved_system_is_plain_files_without_training_text(model, tmp_path):
+    model.save(tmp_path)
+    sentence = TRAIN[0].text.encode()
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            assert path.suffix in {".safetensors", ".json", ".tsv", ".txt", ".toml"}, path
+            content = path.read_bytes()
+            assert not content.startswith(b"\x80"), f"{path} looks pickled"
+            assert sentence not in content
+
+
+def test_the_same_settings_learn_the_same_bits(model, name, unless_exempt, tmp_path):
+    unless_exempt("same bits")
+    again = make(name)
+    again.fit(TRAIN, DEV, LABELS)
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    model.save(tmp_path / "one")
+    again.save(tmp_path / "two")
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_ranking_before_fitting_is_an_error_that_says_so(name, unless_exempt):
+    unless_exempt("rank before fit")
+    with pytest.raises(RunError, match="before"):
+        make(name).rank(TEST, 3)
+
+
+def test_eight_documents_are_learned_by_heart(name, unless_exempt):
+    unless_exempt("overfits")
+    few = TRAIN.select(np.arange(8))
+    labels = LabelSpace.of(few, ontology())
+    fresh = make(name, **BY_HEART.get(name, {}))
+    fresh.fit(few, few, labels)
+    assert p_at_1(fresh, few, labels) == 1.0
+
+
+def test_it_beats_the_floor_on_planted_topics(model, unless_exempt):
+    unless_exempt("beats the floor")
+    floor = make("popularity")
+    floor.fit(TRAIN, DEV, LABELS)
+    assert p_at_1(model, TEST) > p_at_1(floor, TEST) + 0.2
+
+
+def test_one_training_document_and_no_dev_documents_are_enough(name, unless_exempt):
+    unless_exempt("one document")
+    one = TRAIN.select([0])
+    fresh = make(name)
+    labels = LabelSpace.of(one, ontology())
+    fresh.fit(one, one.select([]), labels)
+    assert len(fresh.rank(TEST, 2)) == len(TEST)
+
+
+def test_renaming_labels_renames_the_answer(model, name, unless_exempt):
+    """Column numbers mean nothing: with labels in another order, the same concepts come out."""
+    unless_exempt("renamed labels")
+    turned = {label: f"z{9 - i}" for i, label in enumerate(TOPICS)}
+    names = {new: old for old, new in turned.items()}
+
+    def rename(corpus: Corpus) -> Corpus:
+        return Corpus.of(
+            [Doc(d.id, d.fields, d.keywords, tuple(turned[x] for x in d.labels)) for d in corpus]
+        )
+
+    concepts = [
+        Concept(turned.get(c, c), {"en": ontology().name(c)}, {"en": ontology().synonyms_of(c)})
+        for c in ontology().ids
+    ]
+    labels = LabelSpace.of(rename(TRAIN), build_ontology(concepts))
+    fresh = make(name)
+    fresh.fit(rename(TRAIN), rename(DEV), labels)
+    mine, theirs = fresh.rank(TEST, 1), model.rank(TEST, 1)
+    agree = [
+        names.get(labels.ids[a], labels.ids[a]) == LABELS.ids[b]
+        for a, b in zip(mine.columns[:, 0], theirs.columns[:, 0], strict=True)
+    ]
+    assert np.mean(agree) >= 0.7  # documents have several labels, and initial weights differ
+
+
+def test_labels_nobody_was_trained_on_do_not_crowd_out_learned_ones(model):
+    best = model.rank(TEST, 1).columns[:, 0]
+    assert np.mean(best < LABELS.n_seen) > 0.9
+
+
+def test_sparse_features_are_learned_or_refused_in_a_sentence(name):
+    rng = np.random.default_rng(5)
+    rows = rng.integers(0, 4, 60)
+    docs = [
+        Doc(
+            str(i),
+            features={int(4 * r + f): 1.0 for f in rng.choice(4, 2, replace=False)},
+            labels=(f"t{r}",),
+        )
+        for i, r in enumerate(rows)
+    ]
+    corpus = Corpus.of(docs, n_features=16)
+    labels = LabelSpace.of(corpus)
+    fresh = make(name)
+    if "text only" in EXEMPT.get(name, {}):
+        with pytest.raises(RunError, match="text"):
+            fresh.fit(corpus, corpus, labels)
+        return
+    fresh.fit(corpus, corpus, labels)
+    gold: csr_array = labels.gold(corpus)
+    ranking = fresh.rank(corpus, 1)
+    if name != "popularity":
+        assert precision_at(1, gold, ranking).mean() > 0.9
+
+
+def test_its_settings_survive_the_run_folder(name):
+    """What config.toml holds builds the same settings again."""
+    import dataclasses
+    import tomllib
+
+    from ontodex.config import dump
+
+    settings = make(name).config  # type: ignore[attr-defined]
+    table = tomllib.loads(dump({"model": dataclasses.asdict(settings)}))["model"]
+    assert build(type(settings), table, "model") == settings
+    assert json.dumps(table)

@@ -1,0 +1,308 @@
+"""The run folder as people meet it: trained, copied, damaged, asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ontodex.errors import ConfigError, DataError, RunError
+from ontodex.ontology.graph import Concept
+from ontodex.ontology.graph import build as build_ontology
+from ontodex.run import Run, load, train
+from ontodex.train import store
+from ontodex.types import Corpus, Doc, LabelSpace
+
+DOCS = Corpus.of(
+    [
+        Doc(str(i), {"title": f"trout {i}"}, (), ("fish",) if i % 3 else ("fish", "oak"))
+        for i in range(30)
+    ]
+)
+ONTOLOGY = build_ontology(
+    [
+        Concept("animals", {"en": "Animals", "de": "Tiere"}),
+        Concept("fish", {"en": "Fish", "de": "Fische"}, parents=["animals"]),
+        Concept("oak", {"en": "Oak"}),
+        Concept("newt", {"en": "Newt"}, parents=["animals"]),
+    ]
+)
+TABLES = {"model": {"name": "popularity"}}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "floor"
+    train(TABLES, out, train=DOCS, ontology=ONTOLOGY)
+    return out
+
+
+@pytest.fixture
+def copy(folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(folder, tmp_path / "copy"))
+
+
+def test_a_run_suggests_names_ids_and_places(folder):
+    best, second = load(folder).suggest("any text")
+    assert (best.label, best.name, best.path) == ("fish", "Fish", ("Animals", "Fish"))
+    assert best.probability == 1.0
+    assert second.label == "oak"
+    assert load(folder).suggest("x", language="de")[0].path == ("Tiere", "Fische")
+    assert [s.label for s in load(folder).suggest("x", threshold=0.9)] == ["fish"]
+    assert len(load(folder).suggest("x", limit=1)) == 1
+
+
+def test_a_run_copied_elsewhere_answers_the_same(folder, copy):
+    assert load(copy).suggest("text") == load(folder).suggest("text")
+
+
+def test_labels_survive_the_run_folder(folder):
+    labels = load(folder).labels
+    assert labels.ids == ("fish", "oak", "animals", "newt")
+    assert labels.n_seen == 2
+    assert labels.frequency[0] == labels.n_docs
+    assert labels.ontology is not None
+    assert labels.ontology.path("newt") == ["animals", "newt"]
+
+
+def test_a_tenth_is_set_aside_without_dev(folder):
+    about = load(folder).about
+    assert about["train"]["documents"] + about["dev"]["documents"] == 30
+    assert 1 <= about["dev"]["documents"] <= 8
+
+
+@pytest.mark.parametrize("name", ["labels.tsv", "config.toml", "decision.json", "ontology.json"])
+def test_a_changed_file_is_refused(copy, name):
+    (copy / name).write_text((copy / name).read_text() + "\n")
+    with pytest.raises(RunError, match=rf"{name}: changed since it was written"):
+        load(copy)
+
+
+def test_a_missing_file_is_refused(copy):
+    (copy / "labels.tsv").unlink()
+    with pytest.raises(RunError, match=r"labels\.tsv: missing"):
+        load(copy)
+
+
+def test_a_file_slipped_into_the_model_is_refused(copy):
+    (copy / "model" / "extra.bin").write_bytes(b"\x80\x04")
+    with pytest.raises(RunError, match="not in the manifest"):
+        load(copy)
+
+
+def test_a_link_inside_a_run_is_refused(copy):
+    (copy / "model" / "link").symlink_to("/etc/hostname")
+    with pytest.raises(RunError, match="link"):
+        load(copy)
+
+
+def test_a_manifest_that_points_outside_is_refused(copy):
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["files"]["../outside.tsv"] = "0" * 64
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(RunError, match="which no run contains"):
+        load(copy)
+
+
+def test_a_run_of_a_future_format_is_refused_with_both_versions(copy):
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["format"] = 99
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(RunError, match="run format 99; this version reads 1 to 1"):
+        load(copy)
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"format": 1}', "null"])
+def test_a_damaged_manifest_is_a_sentence(copy, damage):
+    (copy / "manifest.json").write_text(damage)
+    with pytest.raises(RunError):
+        load(copy)
+
+
+def test_an_unfinished_run_is_not_loaded_and_can_be_started_again(copy):
+    (copy / "manifest.json").unlink()
+    with pytest.raises(RunError, match="not a finished run"):
+        load(copy)
+    run = train(TABLES, copy, train=DOCS, ontology=ONTOLOGY)
+    assert isinstance(run, Run)
+
+
+def test_a_finished_run_is_never_overwritten(folder):
+    with pytest.raises(RunError, match="holds a finished run"):
+        train(TABLES, folder, train=DOCS)
+
+
+def test_an_unfinished_run_with_other_settings_is_not_mixed(copy):
+    (copy / "manifest.json").unlink()
+    other = {**TABLES, "labels": {"min_count": 2}}
+    with pytest.raises(RunError, match="other settings"):
+        train(other, copy, train=DOCS)
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path):
+    (tmp_path / "diary.txt").write_text("private")
+    with pytest.raises(RunError, match="not empty and not a run"):
+        train(TABLES, tmp_path, train=DOCS)
+    assert [p.name for p in tmp_path.iterdir()] == ["diary.txt"]
+
+
+@pytest.mark.parametrize(
+    ("tables", "complaint"),
+    [
+        ({}, r"\[model\] has no name"),
+        ({"model": {"name": "popularty"}}, "did you mean 'popularity'"),
+        ({"modle": {}}, "no table .modle.; did you mean 'model'"),
+        ({"model": {"name": "popularity", "x": 1}}, r"\[model\] has no setting 'x'"),
+        ({"model": {"name": "popularity"}, "labels": {"min_count": 0}}, "at least 1, not 0"),
+    ],
+)
+def test_a_bad_setting_is_known_before_anything_is_written(tmp_path, tables, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        train(tables, tmp_path / "run", train=DOCS)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_corpus_without_labels_cannot_be_trained_on(tmp_path):
+    blank = Corpus.of([Doc("1", {"text": "x"}), Doc("2", {"text": "y"})])
+    with pytest.raises(DataError, match="no training document has a label"):
+        train(TABLES, tmp_path / "run", train=blank)
+
+
+def test_a_label_with_a_tab_is_refused_by_name(tmp_path):
+    labels = LabelSpace(("a\tb",), np.array([1]), 1)
+    with pytest.raises(RunError, match=r"'a\\tb' has a tab"):
+        store.save_labels(labels, tmp_path / "labels.tsv")
+
+
+def test_evaluation_leaves_metrics_and_a_report_and_the_run_still_loads(copy):
+    metrics = load(copy).evaluate(DOCS, report=True)
+    assert metrics["P@1"] == 1.0
+    kept = json.loads((copy / "metrics.json").read_text())
+    assert kept["P@1"] == 1.0
+    assert "popularity" in (copy / "report.html").read_text()
+    assert load(copy).suggest("x")
+
+
+def test_explaining_with_a_system_that_cannot_is_a_sentence(folder):
+    with pytest.raises(RunError, match="'popularity' cannot explain"):
+        load(folder).explain("text")
+
+
+def test_the_format_of_the_first_version_can_still_be_read():
+    """This folder was written by the first version; it stays as it is."""
+    old = Path(__file__).parent / "runs" / "format-1"
+    assert [s.name for s in load(old).suggest("text", limit=2)] == ["Fish", "Oak"]
+
+
+# ----------------------------------------------------------------------------------------- tensors
+
+
+def test_tensors_come_back_whole_from_shards(tmp_path):
+    rng = np.random.default_rng(0)
+    tensors = {
+        "big": rng.random((1000, 7)).astype(np.float32),
+        "half": rng.random((30, 3)).astype(np.float16),
+        "ids": np.arange(11, dtype=np.int64),
+        "empty": np.empty((0, 4), np.float32),
+        "one": np.array(3.0),
+    }
+    store.save_tensors(tmp_path, "w", tensors, shard_bytes=4096)
+    shards = list(tmp_path.glob("*.safetensors"))
+    assert len(shards) > 6
+    assert max(path.stat().st_size for path in shards) < 8192
+    back = store.load_tensors(tmp_path, "w")
+    assert back.keys() == tensors.keys()
+    for name, value in tensors.items():
+        np.testing.assert_array_equal(back[name], value)
+        assert back[name].dtype == value.dtype
+
+
+def test_a_tensor_in_one_piece_is_mapped_not_read(tmp_path):
+    store.save_tensors(tmp_path, "w", {"a": np.arange(10_000)})
+    loaded = store.load_tensors(tmp_path, "w")["a"]
+    owner = loaded
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    assert isinstance(owner, np.memmap)
+
+
+@pytest.mark.parametrize("cut", [0, 5, 60, -1])
+def test_a_truncated_tensor_file_is_a_sentence(tmp_path, cut):
+    store.save_tensors(tmp_path, "w", {"a": np.arange(100)})
+    path = tmp_path / "w.safetensors"
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(RunError, match="not a readable safetensors file"):
+        store.load_tensors(tmp_path, "w")
+
+
+def test_a_header_that_lies_about_its_tensors_is_refused(tmp_path):
+    store.save_tensors(tmp_path, "w", {"a": np.arange(100)})
+    path = tmp_path / "w.safetensors"
+    path.write_bytes(path.read_bytes().replace(b'"shape":[100]', b'"shape":[999]'))
+    with pytest.raises(RunError, match="not a readable safetensors file"):
+        store.load_tensors(tmp_path, "w")
+
+
+# ------------------------------------------------------------------------------------ the commands
+
+
+def ontodex(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ontodex", *words],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "NO_COLOR": "1"},
+        check=False,
+    )
+
+
+def test_every_command_fails_with_a_sentence_and_exit_code_2(tmp_path):
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text('{"id": "1", "text": "fine", "labels": ["a"]}\nnot json\n')
+    missing = str(tmp_path / "missing")
+    out = str(tmp_path / "out")
+    for words in [
+        ["suggest", missing, "text"],
+        ["evaluate", missing, str(bad)],
+        ["convert", missing, out + ".jsonl"],
+        ["convert", str(bad), out + ".jsonl"],
+        ["train", "--model", "popularity", "--train", str(bad), "--out", out],
+        ["train", "--model", "nosuch", "--train", str(bad), "--out", out],
+        ["train", "--model", "popularity", "--train", missing, "--out", out + "2"],
+        ["check", missing],
+        ["data", "get", "nosuch", out],
+        ["ontology", "show", missing],
+        ["prepare", missing, "--out", out + "3"],
+    ]:
+        done = ontodex(*words)
+        assert done.returncode == 2, (words, done.stdout, done.stderr)
+        assert "Traceback" not in done.stderr, (words, done.stderr)
+        assert done.stderr.strip(), words
+
+
+def test_the_line_of_a_bad_record_is_named(tmp_path):
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text('{"id": "1", "text": "fine", "labels": ["a"]}\nnot json\n')
+    done = ontodex("convert", str(bad), str(tmp_path / "out.csv"))
+    assert "bad.jsonl:2: " in done.stderr
+
+
+def test_suggest_reads_text_files_and_standard_input_alike(folder, tmp_path):
+    (tmp_path / "a.txt").write_text("trout")
+    words = ontodex("suggest", str(folder), "trout", "--json")
+    from_file = ontodex("suggest", str(folder), str(tmp_path / "a.txt"), "--json")
+    assert words.returncode == 0
+    assert json.loads(words.stdout)[0] == {
+        "label": "fish",
+        "name": "Fish",
+        "probability": 1.0,
+        "path": ["Animals", "Fish"],
+    }
+    assert from_file.stdout == words.stdout

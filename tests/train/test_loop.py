@@ -1,0 +1,335 @@
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ontodex.errors import RunError
+from ontodex.train.loop import LoopConfig, State, fit
+
+X = torch.randn(48, 6, generator=torch.Generator().manual_seed(3))
+Y = (X[:, :3] + X[:, 3:] > 0).float()
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 3))
+
+
+def plan(epoch: int) -> list[np.ndarray]:
+    order = np.random.default_rng(epoch).permutation(len(X))
+    return [order[i : i + 12] for i in range(0, len(X), 12)]
+
+
+def train(net: nn.Module, config: LoopConfig, folder: Path | None = None, **more: object) -> State:
+    def loss(rows: np.ndarray) -> torch.Tensor:
+        return F.binary_cross_entropy_with_logits(net(X[rows]), Y[rows])
+
+    def score() -> float:
+        with torch.no_grad():
+            return -float(F.binary_cross_entropy_with_logits(net(X), Y))
+
+    options = {"batches": plan, "loss": loss, "score": score, **more}
+    return fit(net, config=config, folder=folder, **options)  # type: ignore[arg-type]
+
+
+def weights(net: nn.Module) -> list[torch.Tensor]:
+    return [p.detach().clone() for p in net.parameters()]
+
+
+def assert_equal(one: list[torch.Tensor], two: list[torch.Tensor]) -> None:
+    for a, b in zip(one, two, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_it_learns():
+    net = network()
+    before = float(F.binary_cross_entropy_with_logits(net.eval()(X), Y).detach())
+    state = train(net.train(), LoopConfig(epochs=40, batch=12, lr=0.05, patience=0))
+    assert -state.best < 0.3 * before
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_seed_others():
+    nets = [network(), network(), network()]
+    for net, seed in zip(nets, (1, 1, 2), strict=True):
+        train(net, LoopConfig(epochs=2, batch=12, seed=seed))
+    assert_equal(weights(nets[0]), weights(nets[1]))
+    assert not torch.equal(weights(nets[0])[0], weights(nets[2])[0])
+
+
+def test_it_ends_with_the_weights_of_the_best_dev_score():
+    net = network()
+    scores = iter([0.1, 0.9, 0.2, 0.3])
+    kept = []
+
+    def score() -> float:
+        kept.append(weights(net))
+        return next(scores)
+
+    state = train(net, LoopConfig(epochs=4, batch=12, patience=0), score=score)
+    assert (state.best, state.best_epoch) == (0.9, 1)
+    assert_equal(weights(net), kept[1])
+
+
+def test_patience_stops_training_when_dev_stays_bad():
+    scores = iter([0.5, 0.4, 0.3, 0.9])
+    state = train(network(), LoopConfig(epochs=4, batch=12, patience=2), score=lambda: next(scores))
+    assert state.epoch == 3
+
+
+def test_the_moving_average_by_hand():
+    """One parameter, constant gradient 1, no decay: w falls by lr a step, the average follows."""
+    net = nn.Linear(1, 1, bias=False)
+    nn.init.zeros_(net.weight)
+    seen: list[float] = []
+    fit(
+        net,
+        batches=lambda epoch: [np.array([0])] * 3,
+        loss=lambda rows: net.weight.sum(),
+        config=LoopConfig(epochs=1, batch=1, lr=0.1, warmup=1, final_lr=1.0, average=0.4, clip=0),
+        after_step=lambda: seen.append(net.weight.item()),
+    )
+    w = [-0.1, -0.2, -0.3]
+    assert seen == pytest.approx(w, rel=1e-4)
+    average = 0.0
+    for value, share in zip(w, [1 / 2, 0.4, 0.4], strict=True):
+        average += share * (value - average)
+    assert net.weight.item() == pytest.approx(average, rel=1e-4)
+
+
+def test_the_learning_rate_rises_then_falls_in_a_straight_line():
+    from ontodex.train.loop import _Trainer
+
+    net = network()
+    config = LoopConfig(epochs=10, batch=12, lr=1.0, warmup=4, final_lr=0.1)
+    trainer = _Trainer(net, plan, lambda rows: net(X).sum(), config, None, None, None)
+    rates = []
+    for step in range(40):
+        trainer.state.step = step
+        trainer.set_learning_rate()
+        rates.append(trainer.optimizer.param_groups[0]["lr"])
+    assert rates[0] == pytest.approx(0.25)
+    assert rates[20] == pytest.approx(1 - 0.9 * 20 / 40)
+    assert rates[39] == pytest.approx(1 - 0.9 * 39 / 40)
+
+
+def test_a_batch_in_pieces_gives_the_gradient_of_the_whole_batch():
+    from ontodex.train.loop import _Trainer
+
+    grads = []
+    for micro in (12, 5, 1):
+        net = network().eval()
+        trainer = _Trainer(
+            net,
+            plan,
+            lambda rows, net=net: F.binary_cross_entropy_with_logits(net(X[rows]), Y[rows]),
+            LoopConfig(batch=12),
+            None,
+            None,
+            None,
+        )
+        trainer.state.micro = micro
+        trainer.gradients(np.arange(12))
+        grads.append([p.grad.clone() for p in net.parameters()])
+    for other in grads[1:]:
+        for a, b in zip(grads[0], other, strict=True):
+            torch.testing.assert_close(a, b)
+
+
+def test_running_out_of_memory_halves_what_is_computed_at_once_and_changes_nothing_else(caplog):
+    sizes: list[int] = []
+
+    def stingy(net: nn.Module):
+        def loss(rows: np.ndarray) -> torch.Tensor:
+            sizes.append(len(rows))
+            if len(rows) > 6:
+                raise torch.cuda.OutOfMemoryError
+            return F.binary_cross_entropy_with_logits(net(X[rows]), Y[rows])
+
+        return loss
+
+    config = LoopConfig(epochs=1, batch=12, average=0, patience=0)
+    small, whole = network(), network()
+    small[2].p = whole[2].p = 0.0  # type: ignore[union-attr, assignment]
+    train(small, config, loss=stingy(small))
+    train(whole, config)
+    assert sizes[:3] == [12, 6, 6]
+    assert 12 not in sizes[1:]
+    for a, b in zip(weights(small), weights(whole), strict=True):
+        torch.testing.assert_close(a, b)
+    assert "out of GPU memory" in caplog.text
+
+
+def test_a_step_that_is_not_finite_is_left_out_and_said(caplog):
+    net = network()
+    calls = iter(range(100))
+
+    def loss(rows: np.ndarray) -> torch.Tensor:
+        value = F.binary_cross_entropy_with_logits(net(X[rows]), Y[rows])
+        return value * float("nan") if next(calls) == 1 else value
+
+    state = train(net, LoopConfig(epochs=1, batch=12), loss=loss)
+    assert state.skipped == 1
+    assert "not finite; left out" in caplog.text
+    assert all(bool(torch.isfinite(w).all()) for w in weights(net))
+
+
+def test_a_loss_that_is_never_finite_ends_in_a_sentence():
+    net = network()
+    with pytest.raises(RunError, match="not finite"):
+        train(
+            net,
+            LoopConfig(epochs=50, batch=12, patience=0),
+            loss=lambda rows: net(X[rows]).sum() * float("nan"),
+        )
+
+
+def test_the_log_has_a_line_an_epoch(tmp_path):
+    train(network(), LoopConfig(epochs=3, batch=12, lr=0.05, patience=0), tmp_path)
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in lines] == [0, 1, 2]
+    assert lines[2]["loss"] < lines[0]["loss"]
+
+
+def test_a_checkpoint_of_other_settings_is_refused(tmp_path):
+    train(network(), LoopConfig(epochs=1, batch=12), tmp_path)
+    with pytest.raises(RunError, match="other settings"):
+        train(network(), LoopConfig(epochs=2, batch=12), tmp_path)
+
+
+@pytest.mark.parametrize("stop_after", [1, 3, 4, 5, 9])
+def test_a_run_stopped_anywhere_and_resumed_is_the_same_run(tmp_path, stop_after):
+    """A checkpoint every step; the process 'dies' by an exception after some steps."""
+    config = LoopConfig(epochs=3, batch=12, checkpoint_seconds=0, patience=0)
+    whole = network()
+    train(whole, config)
+
+    class DiedError(Exception):
+        pass
+
+    calls = iter(range(1, 100))
+
+    def die() -> None:
+        if next(calls) == stop_after:
+            raise DiedError
+
+    with pytest.raises(DiedError):
+        train(network(), config, tmp_path, after_step=die)
+    resumed = network()
+    train(resumed, config, tmp_path)
+    assert_equal(weights(resumed), weights(whole))
+
+
+CHILD = """
+    import sys
+    sys.path.insert(0, sys.argv[1])
+    from pathlib import Path
+    import torch
+    torch.set_num_threads(1)
+    from test_loop import LoopConfig, network, train, weights
+    from safetensors.torch import save_file
+    folder = Path(sys.argv[2])
+    net = network()
+    config = LoopConfig(epochs=60, batch=12, checkpoint_seconds=0.0, patience=0)
+    print("ready", flush=True)
+    train(net, config, folder)
+    save_file({str(i): w for i, w in enumerate(weights(net))}, folder / "final.safetensors")
+"""
+
+
+def child(folder: Path) -> subprocess.Popen[bytes]:
+    command = [
+        sys.executable,
+        "-c",
+        textwrap.dedent(CHILD),
+        str(Path(__file__).parent),
+        str(folder),
+    ]
+    return subprocess.Popen(command, stdout=subprocess.PIPE)
+
+
+@pytest.mark.slow
+def test_killed_twenty_times_the_weights_are_those_of_an_uninterrupted_run(tmp_path):
+    """Saves happen every step, so many kills land inside one."""
+    rng = random.Random(4)
+    folder = tmp_path / "killed"
+    folder.mkdir()
+    kills = 0
+    while kills < 20:
+        process = child(folder)
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(0.01 + 0.12 * rng.random())  # a random moment is the point of this test
+        os.kill(process.pid, signal.SIGKILL)
+        ended = process.wait()
+        process.stdout.close()
+        if ended != -signal.SIGKILL:
+            break
+        kills += 1
+    assert kills >= 20, "the training was too short to be killed twenty times"
+    last, whole = child(folder), child(tmp_path)
+    for process in (last, whole):
+        assert process.wait() == 0
+        assert process.stdout is not None
+        process.stdout.close()
+    killed_bytes = (folder / "final.safetensors").read_bytes()
+    assert killed_bytes == (tmp_path / "final.safetensors").read_bytes()
+
+
+@pytest.mark.slow
+def test_sigterm_saves_and_exits_143(tmp_path):
+    process = child(tmp_path)
+    assert process.stdout is not None
+    process.stdout.readline()
+    while not (tmp_path / "checkpoint.safetensors").exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == 143
+    process.stdout.close()
+
+
+TWO = """
+    import sys
+    sys.path.insert(0, sys.argv[1])
+    from pathlib import Path
+    import torch
+    torch.set_num_threads(1)
+    from test_loop import LoopConfig, network, train, weights
+    from safetensors.torch import save_file
+    net = network()
+    net[2].p = 0.0
+    train(net, LoopConfig(epochs=3, batch=12, patience=0, average=0.0))
+    import os
+    if os.environ.get("RANK", "0") == "0":
+        save_file({str(i): w for i, w in enumerate(weights(net))}, sys.argv[2])
+    if os.environ.get("WORLD_SIZE"):
+        torch.distributed.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_learn_what_one_learns(tmp_path):
+    from safetensors.torch import load_file
+
+    script = tmp_path / "two.py"
+    script.write_text(textwrap.dedent(TWO))
+    here = str(Path(__file__).parent)
+    one, two = tmp_path / "one.safetensors", tmp_path / "two.safetensors"
+    subprocess.run([sys.executable, str(script), here, str(one)], check=True)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    subprocess.run([*launcher, str(script), here, str(two)], check=True, capture_output=True)
+    alone, together = load_file(one), load_file(two)
+    for name, value in alone.items():
+        torch.testing.assert_close(together[name], value, rtol=1e-4, atol=1e-5)
