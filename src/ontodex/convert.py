@@ -13,22 +13,22 @@ def convert(
     source: Path, target: Path, *, from_format: str | None = None, to_format: str | None = None
 ) -> tuple[int, str]:
     """Write `source` as `target`; gives how many of what: documents or concepts."""
-    if not source.exists():
-        raise DataError("there is no such file or folder", path=source)
     if is_ontology(source, from_format):
         graph = ontology.read_ontology(source, from_format)
         ontology.write_ontology(graph, target, to_format or ontology.format_of_name(target))
         return len(graph), "concepts"
     docs = read.read_docs(source, from_format)
     to_format = to_format or read.format_of_name(target)
-    count = read.write_docs(track(docs, f"converting {source.name}"), target, to_format)
+    tracked = track(docs, f"converting {source.name}")
+    count = read.write_docs(tracked, target, to_format, n_features=docs.n_features)
     return count, "documents"
 
 
 def is_ontology(source: Path, from_format: str | None) -> bool:
     """Whether the file holds concepts rather than documents, by the format named or by content."""
-    if from_format is not None:
-        return from_format in ontology.FORMATS and from_format not in read.FORMATS
+    concepts, documents = from_format in ontology.FORMATS, from_format in read.FORMATS
+    if concepts != documents:  # Annif's CSV and TSV are the name of both
+        return concepts
     try:
         read.detect(source)
     except DataError:

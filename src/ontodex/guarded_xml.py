@@ -140,9 +140,8 @@ class _Budget:
 def _free(element: Any) -> None:
     """Empty the element, and drop all that stands before it and before its ancestors."""
     element.clear()
-    while element is not None:
-        parent = element.getparent()
-        while element.getprevious() is not None:
+    while (parent := element.getparent()) is not None:
+        while parent[0] is not element:
             del parent[0]
         element = parent
 

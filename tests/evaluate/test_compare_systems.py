@@ -60,6 +60,12 @@ def test_wilcoxon_is_two_sided_and_1_for_equal_systems():
     assert wilcoxon(np.append(many[1:], 0), np.append(many[:-1], 0)) < 1e-6  # a zero difference
 
 
+def test_wilcoxon_is_exact_up_to_50_pairs():
+    steady = np.arange(1.0, 52.0)
+    assert wilcoxon(steady[:50], np.zeros(50)) == pytest.approx(2 / 2**50)
+    assert wilcoxon(steady, np.zeros(51)) > 1e-11  # the normal approximation
+
+
 def test_equal_scores_share_their_mean_rank():
     assert average_ranks([[0.5, 0.5, 0.1]]).tolist() == [1.5, 1.5, 3.0]
 
@@ -90,6 +96,15 @@ def test_interval_of_a_mean_is_that_of_the_ordinary_bootstrap():
     error = 1.96 * values.std() / np.sqrt(400)
     assert (interval.low, interval.high) == pytest.approx(
         (values.mean() - error, values.mean() + error), abs=0.004
+    )
+
+
+def test_many_distinct_values_are_drawn_in_several_blocks():
+    values = np.random.default_rng(0).random(5000)
+    interval = bootstrap_mean(values)  # 1,000 x 5,000 draws do not fit into one block
+    error = 1.96 * values.std() / np.sqrt(5000)
+    assert (interval.low, interval.high) == pytest.approx(
+        (values.mean() - error, values.mean() + error), abs=0.1 * error
     )
 
 

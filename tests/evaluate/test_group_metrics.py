@@ -62,8 +62,13 @@ def test_a_label_with_most_of_all_occurrences_still_leaves_three_groups():
     assert occurrence_groups(np.array([1000, 6, 5])).tolist() == [0, 1, 2]
 
 
+def test_many_rare_labels_still_leave_three_groups():
+    assert occurrence_groups(np.array([7, 6] + [5] * 100)).tolist() == [0, 1] + [2] * 100
+
+
 def test_fewer_distinct_counts_than_groups_give_fewer_groups():
     assert occurrence_groups(np.array([7, 7, 5, 1])).tolist() == [0, 0, 1, -1]
+    assert occurrence_groups(np.array([5, 5, 4])).tolist() == [0, 0, -1]
     assert occurrence_groups(np.array([1, 2])).tolist() == [-1, -1]
 
 
@@ -107,11 +112,11 @@ def test_auc_by_occurrence_describes_its_groups():
 
 
 def test_label_table_has_a_row_for_every_label_met(tmp_path, rank, truth):
-    names = ["Cats\tand\ndogs", "Birds", "Fish"]
-    ontology = Ontology(("a", "b", "c"), {"en": names}, csr_array((3, 3), dtype=np.int8))
-    labels = LabelSpace(("a", "b", "c"), np.array([12, 3, 0]), 20, ontology)
-    gold = truth([0, 3], [0], n=4)  # column 3 is outside the label space
-    counts = count_by_label(gold, rank([0, 1], [1, -1]))
+    names = ["Cats\tand\ndogs", "Birds", "Worms", "Fish"]
+    ontology = Ontology(tuple("abcd"), {"en": names}, csr_array((4, 4), dtype=np.int8))
+    labels = LabelSpace(ontology.ids, np.array([12, 3, 0, 7]), 20, ontology)
+    gold = truth([0, 4], [0, 3], n=5)  # column 4 is outside the label space
+    counts = count_by_label(gold, rank([0, 1], [1, 3]))
     write_label_table(tmp_path / "labels.tsv", labels, counts)
     with (tmp_path / "labels.tsv").open(newline="") as file:
         rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
@@ -119,4 +124,5 @@ def test_label_table_has_a_row_for_every_label_met(tmp_path, rank, truth):
         ["id", "name", "frequency", "gold", "predicted", "tp", "P", "R", "F"],
         ["a", "Cats and dogs", "12", "2", "1", "1", "1.0000", "0.5000", "0.6667"],
         ["b", "Birds", "3", "0", "2", "0", "0.0000", "0.0000", "0.0000"],
+        ["d", "Fish", "7", "1", "1", "1", "1.0000", "1.0000", "1.0000"],
     ]

@@ -84,6 +84,8 @@ def test_a_repeated_label_counts_once_at_its_first_rank(rank, truth):
         [True, False, False],
         [False, True, False],
     ]
+    also_missed = truth([0, 3], n=4)
+    assert hits(also_missed, rank([3, 3])).tolist() == [[True, False]]
 
 
 def test_a_document_without_gold_is_nan_except_for_precision(rank, truth):

@@ -116,7 +116,7 @@ def round_trip(docs: list[Doc], format: str, ending: str = "") -> list[Doc]:
 
 
 SETTINGS = settings(deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-FEW, MANY = settings(SETTINGS, max_examples=10), settings(SETTINGS, max_examples=300)
+FEW, MANY = settings(SETTINGS, max_examples=10), settings(SETTINGS, max_examples=100)
 
 
 def check_round_trip(docs: list[Doc], format: str) -> None:

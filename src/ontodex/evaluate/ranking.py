@@ -159,9 +159,8 @@ def propensity_of_columns(
 ) -> Numbers:
     """Propensity of every gold column; those past the label space were never seen in training."""
     never_seen = LabelSpace(("",), np.zeros(1, dtype=np.int64), labels.n_docs).propensity(a, b)
-    return np.concatenate(
-        [labels.propensity(a, b), np.repeat(never_seen, n_columns - len(labels))]
-    )[:n_columns]
+    unknown = np.repeat(never_seen, n_columns - len(labels))
+    return np.concatenate([labels.propensity(a, b), unknown])
 
 
 def _found_at(k: int, gold: csr_array, ranking: Ranking) -> NDArray[np.bool_]:

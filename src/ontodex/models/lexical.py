@@ -199,13 +199,13 @@ class Scorer:
             zeros = np.zeros(width)
             return cls(zeros, zeros, zeros, np.ones(width), np.zeros(n_weights))
         mean, scale = features.mean(axis=0), features.std(axis=0) + 1e-6
-        x = _products((features - mean) / scale).astype(np.float32)
+        x = _products((features - mean) / scale)
 
         def loss(weights: Floats) -> tuple[float, Floats]:
-            z = (x @ weights[:-1].astype(np.float32)).astype(np.float64) + weights[-1]
+            z = x @ weights[:-1] + weights[-1]
             error = expit(z) - right
             value = np.logaddexp(0, z).sum() - z[right].sum() + l2 / 2 * weights @ weights
-            gradient = np.append(x.T @ error.astype(np.float32), error.sum()) + l2 * weights
+            gradient = np.append(x.T @ error, error.sum()) + l2 * weights
             return float(value), gradient
 
         start = np.zeros(x.shape[1] + 1)

@@ -177,12 +177,13 @@ def fit_labels(rows: csr_array, gold: csr_array, config: LinearConfig, svc: Any)
     for _ in range(_ROUNDS):
         for label in unsolved:
             weights[label] = _solve(rows, has[:, label], active[:, label], mean, config, svc)
-        scores = rows @ np.ascontiguousarray(weights[:, :-1].T) + weights[:, -1]
-        missed = ~active & (scores > -1 + _TOLERANCE)
-        unsolved = np.flatnonzero(missed.any(axis=0))
-        if not len(unsolved):
+        scores = rows @ np.ascontiguousarray(weights[unsolved, :-1].T) + weights[unsolved, -1]
+        missed = ~active[:, unsolved] & (scores > -1 + _TOLERANCE)
+        again = missed.any(axis=0)
+        if not again.any():
             break
-        active |= missed & _largest(np.where(missed, scores, -np.inf), active.sum(axis=0))
+        unsolved, missed, scores = unsolved[again], missed[:, again], scores[:, again]
+        active[:, unsolved] |= _largest(scores, missed, active[:, unsolved].sum(axis=0))
     weights[:, :-1][np.abs(weights[:, :-1]) < config.prune] = 0
     return csr_array(weights)
 
@@ -197,23 +198,25 @@ def _solve(
     chosen = [rows[active], mean] if left_out else [rows[active]]
     targets = np.append(has[active], [False] if left_out else [])
     weight = np.append(np.ones(np.count_nonzero(active)), [left_out] if left_out else [])
+    small = vstack(chosen, format="csr")
+    small.has_sorted_indices = True  # as `rows` and `mean` have; saves liblinear's wrapper a sort
     solver = svc(C=config.cost, tol=_TOLERANCE, dual=True, random_state=config.seed)
-    solver.fit(vstack(chosen, format="csr"), targets.astype(bool), sample_weight=weight)
+    solver.fit(small, targets.astype(bool), sample_weight=weight)
     return np.append(solver.coef_[0], solver.intercept_[0]).astype(np.float32)
 
 
 def _most_similar(rows: csr_array, gold: csr_array, has: Mask) -> Mask:
     """For each label as many documents without it as with it, nearest to the centroid."""
     centroids = (rows.T @ gold.astype(np.float32)).toarray()
-    scores = np.where(has, -np.inf, rows @ centroids)
-    return _largest(scores, has.sum(axis=0))
+    return _largest(rows @ centroids, ~has, has.sum(axis=0))
 
 
-def _largest(scores: NDArray[np.floating[Any]], count: NDArray[np.int64]) -> Mask:
-    """Where the largest scores of each column are: `count` of them, or the usual few."""
-    n = len(scores)
+def _largest(scores: NDArray[np.float32], allowed: Mask, count: NDArray[np.int64]) -> Mask:
+    """Where the largest allowed scores of each column are: `count` of them, or the usual few."""
     chosen = np.zeros(scores.shape, dtype=bool)
-    for column, wanted in enumerate(np.minimum(np.maximum(count, _FIRST_NEGATIVES), n).tolist()):
-        values = scores[:, column]
-        chosen[np.argpartition(values, n - wanted)[n - wanted :], column] = True
-    return chosen & np.isfinite(scores)
+    for column, wanted in enumerate(np.maximum(count, _FIRST_NEGATIVES).tolist()):
+        docs = np.flatnonzero(allowed[:, column])
+        if wanted < len(docs):
+            docs = docs[np.argpartition(-scores[docs, column], wanted)[:wanted]]
+        chosen[docs, column] = True
+    return chosen

@@ -42,6 +42,7 @@ DEV_RANKS = 5
 class NeuralConfig(TokenConfig):
     """What every text network is told."""
 
+    stop_words: str = "en"  # dropped, so that the first tokens reach further into the text
     max_length: int = 500  # tokens read of a document
     min_count: int = 3  # a word must occur so often in training to have a vector of its own
     max_words: int = 200_000
