@@ -62,25 +62,35 @@ class Watch:
     """Wall and processor seconds, and the most memory of this process and those below it."""
 
     def __enter__(self) -> Watch:
-        self._wall, self._cpu = time.perf_counter(), _cpu_seconds()
+        self._wall, self._before = time.perf_counter(), _cpu_seconds(_family())
+        self._cpu: dict[int, float] = {}
         self.memory, self._over = 0.0, threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.wall, self.cpu = time.perf_counter() - self._wall, _cpu_seconds() - self._cpu
+        self.wall = time.perf_counter() - self._wall
         self._over.set()
         self._thread.join()
+        spent = self._cpu | _cpu_seconds(_family())
+        self.cpu = sum(seconds - self._before.get(pid, 0) for pid, seconds in spent.items())
 
     def _look(self) -> None:
         while not self._over.wait(0.5):
-            self.memory = max(self.memory, sum(map(_proportional_mib, _family())))
+            family = _family()
+            self._cpu |= _cpu_seconds(family)
+            self.memory = max(self.memory, sum(map(_proportional_mib, family)))
 
 
-def _cpu_seconds() -> float:
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+def _cpu_seconds(family: list[int]) -> dict[int, float]:
+    """Processor time that each process has used, while it is there to be asked."""
+    spent = {}
+    for pid in family:
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+            spent[pid] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return spent
 
 
 def _family() -> list[int]:
@@ -137,7 +147,7 @@ def measure_bare(
         import omikuji
 
         path = Path(name) / "train.txt"
-        omikuji_trees._write(rows, gold_train, path)
+        omikuji_trees.write_training_file(rows, gold_train, path)
         with Watch() as fit:
             model = omikuji.Model.train_on_data(str(path))
         model.save(str(Path(name) / "model"))

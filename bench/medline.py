@@ -2,7 +2,8 @@
 
     python bench/medline.py FILE.xml.gz [--repeat 5]
 
-The two take turns, each in a process of its own; the best time of each counts.
+The two take turns, each in a process of its own; medians are printed, and the ratio is the median
+of the ratios of neighbouring turns, so that other work on the machine weighs on both.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from statistics import median
 
 from lxml import etree
 
@@ -85,14 +87,19 @@ def main() -> None:
             command = [sys.executable, __file__, str(given.file), "--only", name]
             runs[name].append(json.loads(subprocess.check_output(command)))
     print("| reader | seconds | CPU seconds | peak MB |\n|---|---|---|---|")
-    best = {name: min(found, key=lambda run: run["cpu_seconds"]) for name, found in runs.items()}
-    for name, run in best.items():
-        print(
-            f"| {name} | {run['seconds']:.2f} | {run['cpu_seconds']:.2f} | {run['peak_mb']:.0f} |"
-        )
-    ratio = best["ours"]["cpu_seconds"] / best["bare"]["cpu_seconds"]
-    print(f"\nratio of CPU seconds: {ratio:.2f}")
-    print(f"counts: {best['ours']['counts']}")
+    for name, found in runs.items():
+        middle = {
+            key: median(run[key] for run in found) for key in ("seconds", "cpu_seconds", "peak_mb")
+        }
+        print("| {} | {seconds:.2f} | {cpu_seconds:.2f} | {peak_mb:.0f} |".format(name, **middle))
+    ratios = sorted(
+        our["cpu_seconds"] / their["cpu_seconds"]
+        for our, their in zip(runs["ours"], runs["bare"], strict=True)
+    )
+    print(
+        f"\nratio of CPU seconds: {median(ratios):.2f} (from {ratios[0]:.2f} to {ratios[-1]:.2f})"
+    )
+    print(f"counts: {runs['ours'][0]['counts']}")
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def config_page() -> str:
         f"## [decide]\n\n{settings_table(DecideConfig)}\n",
     ]
     for name in MODELS:
-        parts.append(f"## [model] name = \"{name}\"\n\n{settings_table(find(name).Config)}\n")
+        parts.append(f'## [model] name = "{name}"\n\n{settings_table(find(name).Config)}\n')
     return "\n".join(parts)
 
 

@@ -24,7 +24,10 @@ SEES: dict[str, set[str]] = {
     "evaluate": {"ontology"},
     "models": {"ontology", "features", "train", "decide", "evaluate"},
 }
-CONDUCTORS = {"run", "cli", "serve", "data", "check", "convert", "demo", "explain"}
+CONDUCTORS = {
+    "run", "cli", "serve", "data", "check", "convert", "demo", "explain", "comparison",
+    "experiment", "classifier",
+}  # fmt: skip
 
 
 def imports(path: Path) -> set[str]:

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ontodex.classifier import OntodexClassifier
     from ontodex.errors import OntodexError
     from ontodex.ontology import read_ontology
     from ontodex.read import open_corpus
@@ -26,6 +27,7 @@ _HOME = {
     "Doc": "ontodex.types",
     "LabelSpace": "ontodex.types",
     "Ontology": "ontodex.types",
+    "OntodexClassifier": "ontodex.classifier",
     "OntodexError": "ontodex.errors",
     "Ranking": "ontodex.types",
     "Run": "ontodex.run",
@@ -39,6 +41,7 @@ __all__ = [
     "Corpus",
     "Doc",
     "LabelSpace",
+    "OntodexClassifier",
     "OntodexError",
     "Ontology",
     "Ranking",

@@ -16,7 +16,7 @@ import typer
 from typer import Argument, Option
 
 from ontodex import __version__, progress
-from ontodex.errors import OntodexError
+from ontodex.errors import ConfigError, OntodexError
 
 if TYPE_CHECKING:
     from ontodex.run import Suggestion
@@ -270,6 +270,66 @@ def explain(
         _print(to_dict(explanation), True, str)
     else:
         highlighted(explanation)
+
+
+@app.command()
+def compare(
+    runs: Annotated[list[Path], Argument(metavar="RUN...", help="Two run folders or more.")],
+    on: Annotated[Path, Option("--on", help="Labelled corpus.")],
+    consensus: Annotated[
+        bool, Option("--consensus", help="Add the consensus of all runs as one more system.")
+    ] = False,
+    out: Annotated[Path | None, Option("--out", help="Keep the consensus as a run.")] = None,
+    train: Annotated[
+        Path | None, Option("--train", help="For --out: the training corpus of the runs.")
+    ] = None,
+    dev: Annotated[Path | None, Option("--dev", help="For --out: to tune thresholds on.")] = None,
+    as_json: Json = False,
+    device: Device = "auto",
+) -> None:
+    """Runs side by side on the same documents: metrics, ranks, significance, overlap.
+
+    ontodex compare runs/linear runs/parabel --on test.jsonl --consensus
+    """
+    from ontodex.comparison import compare_folders, save_consensus
+    from ontodex.read import open_corpus
+
+    if (out is None) != (train is None) or (out is not None and not consensus):
+        raise ConfigError(
+            "--out and --train go together, with --consensus",
+            hint="--consensus --out RUN --train CORPUS keeps the consensus; leave them all out "
+            "to compare only",
+        )
+    if out is not None and train is not None:
+        dev_corpus = None if dev is None else open_corpus(dev)
+        save_consensus(runs, out, train_corpus=open_corpus(train), dev=dev_corpus, device=device)
+        runs, consensus = [*runs, out], False
+    found = compare_folders(runs, open_corpus(on), consensus=consensus, device=device)
+    _print(found.to_dict(), as_json, found.text)
+
+
+@app.command()
+def experiment(
+    file: Annotated[Path, Argument(metavar="F.toml", help="Corpora, systems, seeds.")],
+    out: Annotated[
+        Path | None, Option("--out", help="Folder for runs and tables; else runs/NAME of F.")
+    ] = None,
+    root: Annotated[
+        Path | None,
+        Option("--root", envvar="ONTODEX_DATA", help="Where the corpora's paths start."),
+    ] = None,
+    device: Device = "auto",
+) -> None:
+    """Train what is missing, measure it, and write the table as Markdown, HTML and JSON.
+
+    ontodex experiment experiments/sample.toml
+    """
+    from ontodex.experiment import run_experiment
+
+    folder = out or Path("runs") / file.stem
+    results = run_experiment(file, folder, root=root or Path(), device=device)
+    typer.echo(results.text())
+    typer.echo(f"\nwritten to {folder}: results.md, results.html, results.json")
 
 
 @app.command()

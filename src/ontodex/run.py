@@ -29,7 +29,7 @@ from ontodex.ontology import read_ontology, write_ontology
 from ontodex.ontology.levels import assign, for_labels, label_ancestors
 from ontodex.read.split import set_aside
 from ontodex.train import store
-from ontodex.train.device import pick
+from ontodex.train.device import describe, pick
 from ontodex.types import Corpus, Doc, LabelSpace, Ontology, Ranking
 
 if TYPE_CHECKING:
@@ -83,10 +83,18 @@ class RunSettings:
 
     def tables(self) -> dict[str, dict[str, Any]]:
         return {
-            "model": {"name": self.name, **dataclasses.asdict(self.model)},
-            "labels": dataclasses.asdict(self.labels),
-            "decide": dataclasses.asdict(self.decide),
+            "model": {"name": self.name, **_stored(self.model)},
+            "labels": _stored(self.labels),
+            "decide": _stored(self.decide),
         }
+
+
+def _stored(settings: Any) -> Table:
+    """The settings that config.toml keeps: not those marked `stored: False`, which only this
+    training on this machine can use."""
+    values = dataclasses.asdict(settings)
+    fields = dataclasses.fields(settings)
+    return {f.name: values[f.name] for f in fields if f.metadata.get("stored", True)}
 
 
 def resolve(tables: Mapping[str, Any]) -> RunSettings:
@@ -156,6 +164,7 @@ def train(
         "dev": {"documents": len(dev), "key": dev.key},
         "labels": labels.n_seen,
         "train_seconds": round(fitted - started, 3),
+        "hardware": describe(pick(device)),
     }
     clear(out)
     store.finish(out, about)
@@ -280,14 +289,21 @@ class Run:
         from ontodex.evaluate import evaluate
         from ontodex.evaluate.report import write_report
 
-        gold, ranking = self.labels.gold(corpus), self.rank(corpus)
-        decided = self.decision.apply(ranking)
+        started = time.monotonic()
+        ranking = self.rank(corpus)
+        seconds = time.monotonic() - started
+        gold, decided = self.labels.gold(corpus), self.decision.apply(ranking)
         above = label_ancestors(self.labels) if self.labels.ontology is not None else None
         metrics = evaluate(
             gold, ranking, decided, self.labels, levels=self.levels(), ancestors=above
         )
         if report:
-            text = json.dumps(metrics.to_dict(), indent=1, ensure_ascii=False) + "\n"
+            measured = {
+                **metrics.to_dict(),
+                "corpus": {"documents": len(corpus), "key": corpus.key},
+                "rank_seconds": round(seconds, 6),
+            }
+            text = json.dumps(measured, indent=1, ensure_ascii=False) + "\n"
             write_text(self.folder / "metrics.json", text)
             write_report(
                 self.folder / "report.html",

@@ -109,6 +109,20 @@ class Corpus:
         return cls(table, kind=kinds.kind, n_features=kinds.n_features)
 
     @classmethod
+    def of_features(
+        cls, matrix: csr_array | NDArray[np.float32], labels: Sequence[Sequence[str]]
+    ) -> Self:
+        """A corpus in memory of the rows of a matrix, with their numbers as ids; the same as `of`
+        without an object for every value. A sparse row must have each column once."""
+        batches = [
+            _feature_batch(matrix[row : row + _BATCH_DOCS], labels[row : row + _BATCH_DOCS], row)
+            for row in range(0, matrix.shape[0], _BATCH_DOCS)
+        ]
+        kind: Kind = "sparse" if isinstance(matrix, csr_array) else "dense"
+        table = pa.Table.from_batches(batches, schema=_SCHEMA)
+        return cls(table, kind=kind, n_features=matrix.shape[1])
+
+    @classmethod
     def write(cls, docs: Iterable[Doc], folder: Path, *, n_features: int = 0) -> Self:
         """Stream `docs` into `folder` (whole or not at all) and open it."""
         with atomic_folder(folder) as temporary:
@@ -373,6 +387,30 @@ def _batch(docs: Sequence[Doc]) -> pa.RecordBatch:
         ],
     }  # fmt: skip
     return pa.RecordBatch.from_pydict(columns, schema=_SCHEMA)
+
+
+def _feature_batch(
+    matrix: csr_array | NDArray[np.float32], labels: Sequence[Sequence[str]], first_id: int
+) -> pa.RecordBatch:
+    n, width = matrix.shape
+    columns = {
+        "id": [str(first_id + row) for row in range(n)],
+        "fields": [[]] * n,
+        "keywords": [[]] * n,
+        "labels": labels,
+        "metadata": ["{}"] * n,
+    }
+    if isinstance(matrix, csr_array):
+        columns["indices"] = _lists(matrix.indptr, matrix.indices, np.int32)
+        columns["values"] = _lists(matrix.indptr, matrix.data, np.float32)
+    else:
+        columns["indices"] = [[]] * n
+        columns["values"] = _lists(np.arange(n + 1) * width, matrix.ravel(), np.float32)
+    return pa.RecordBatch.from_pydict(columns, schema=_SCHEMA)
+
+
+def _lists(offsets: NDArray[Any], values: NDArray[Any], dtype: type) -> pa.ListArray:
+    return pa.ListArray.from_arrays(offsets.astype(np.int32), values.astype(dtype, copy=False))
 
 
 def _docs(batch: pa.RecordBatch, kind: Kind) -> Iterator[Doc]:

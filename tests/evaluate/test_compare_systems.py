@@ -162,6 +162,7 @@ def test_paired_difference_sees_a_small_but_steady_gain():
     assert difference.low > 0
     assert difference.estimate == pytest.approx(np.mean(first - second))
     assert difference.p_value == pytest.approx(2 / 1001)
+    assert compare_means(second, first).p_value == pytest.approx(2 / 1001)
     unpaired = bootstrap_mean(first)
     assert difference.high - difference.low < (unpaired.high - unpaired.low) / 5
 

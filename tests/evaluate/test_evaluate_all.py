@@ -94,6 +94,7 @@ def test_groups_cover_every_occurrence_but_levels_only_labels_that_have_one(case
     assert [group.name for group in metrics.by_level] == ["level 1", "level 2", "level 3"]
     at_level_1 = gold.toarray()[:, [1, 5, 9]]
     assert metrics.by_level[0].occurrences == at_level_1.sum()
+    assert metrics.by_level[1].occurrences == gold.toarray()[:, [2, 6, 10]].sum()
     assert metrics.by_level[0].documents == np.count_nonzero(at_level_1.any(axis=1))
 
 
@@ -110,9 +111,9 @@ def test_to_dict_is_json_without_nan(metrics):
 def test_the_text_for_a_terminal_has_every_figure_in_percent(metrics):
     lines = metrics.text().splitlines()
     assert lines[0] == "75 documents counted, 5 without labels"
-    interval = metrics.intervals["P@1"]
+    interval = metrics.intervals["MiF"]
     assert any(
-        line.split()[:2] == ["P@1", f"{100 * metrics['P@1']:.2f}"]
+        line.split()[:2] == ["MiF", f"{100 * metrics['MiF']:.2f}"]
         and f"({100 * interval.low:.2f} to {100 * interval.high:.2f})" in line
         for line in lines
     )

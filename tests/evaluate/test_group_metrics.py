@@ -24,6 +24,7 @@ def test_frequency_bins_have_names_a_curator_can_read():
     bins, names = frequency_bins([0, 1, 9, 10, 99, 100, 999, 1000, 50_000])
     assert bins.tolist() == [0, 1, 1, 2, 2, 3, 3, 4, 4]
     assert names == ["0", "1 to 9", "10 to 99", "100 to 999", "1,000 or more"]
+    assert frequency_bins([4, 5, 6], lower=(0, 5, 6))[1] == ["0 to 4", "5", "6 or more"]
 
 
 def test_a_group_is_measured_as_if_its_labels_were_all_there_are(rank, truth):
@@ -56,6 +57,9 @@ def test_occurrence_groups_have_nearly_equal_totals_and_keep_equal_counts_togeth
     # 30 | 15 15 | 10 10 5 5 and one label too rare; 30 of 90 each
     occurrences = np.array([5, 15, 30, 10, 4, 15, 10, 5])
     assert occurrence_groups(occurrences).tolist() == [2, 1, 0, 2, -1, 1, 2, 2]
+    # 40 20 | six of 10 | five of 6 and six of 5: 60 of 180 each
+    many = np.array([40, 20] + [10] * 6 + [6] * 5 + [5] * 6)
+    assert occurrence_groups(many).tolist() == [0, 0] + [1] * 6 + [2] * 11
 
 
 def test_a_label_with_most_of_all_occurrences_still_leaves_three_groups():

@@ -211,6 +211,20 @@ def test_exponents_chosen_on_dev_quieten_a_bad_member(folders):
     assert tuned.weights[1] < tuned.weights[0]
 
 
+def test_learned_exponents_come_with_calibrated_probabilities_that_are_saved(folders, tmp_path):
+    consensus = Consensus(ConsensusConfig(members=folders, weights="dev"))
+    consensus.fit(TRAIN, TRAIN, LABELS)
+    ranking, gold = consensus.rank(TRAIN, 4), LABELS.gold(TRAIN)
+    claimed = float(ranking.probabilities.sum())
+    assert claimed == pytest.approx(gold.nnz, rel=0.1)
+    bare = Consensus(ConsensusConfig(members=folders))
+    bare.fit(TRAIN, TRAIN, LABELS)
+    assert float(bare.rank(TRAIN, 4).probabilities.sum()) > 1.3 * gold.nnz  # Eq. 9 claims too much
+    consensus.save(tmp_path)
+    again = Consensus.load(tmp_path, LABELS).rank(TRAIN, 4)
+    np.testing.assert_array_equal(again.probabilities, ranking.probabilities)
+
+
 def test_members_that_are_missing_or_too_few_are_refused(folders):
     with pytest.raises(ConfigError, match="needs two runs or more, not 1"):
         Consensus(ConsensusConfig(members=folders[:1])).fit(TRAIN, TRAIN, LABELS)
@@ -232,6 +246,7 @@ def test_damaged_exponents_are_refused(folders, tmp_path, weights):
     consensus = Consensus(ConsensusConfig(members=folders))
     consensus.fit(TRAIN, TRAIN, LABELS)
     consensus.save(tmp_path)
-    (tmp_path / "consensus.json").write_text(json.dumps({"depth": 100, "weights": weights}))
+    about = json.loads((tmp_path / "consensus.json").read_text())
+    (tmp_path / "consensus.json").write_text(json.dumps(about | {"weights": weights}))
     with pytest.raises(RunError):
         Consensus.load(tmp_path, LABELS)

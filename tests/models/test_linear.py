@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
 
-from ontodex.errors import RunError
+from ontodex.errors import DataError, RunError
 from ontodex.evaluate.ranking import precision_at
 from ontodex.models import linear
 from ontodex.models.base import Explains
@@ -169,6 +169,12 @@ def test_it_is_saved_without_a_pickle_and_loaded_from_a_memory_map(model, tmp_pa
     one, two = model.rank(TEST, 3), loaded.rank(TEST, 3)
     np.testing.assert_array_equal(one.columns, two.columns)
     np.testing.assert_array_equal(one.probabilities, two.probabilities)
+
+
+def test_training_without_any_label_is_an_error_that_says_so():
+    bare = Corpus.of([Doc("1", {"text": "wave"})])
+    with pytest.raises(DataError, match="no training document has a label"):
+        Linear(LinearConfig(min_df=1)).fit(bare, bare, LabelSpace.of(bare))
 
 
 def test_weights_that_are_not_finite_are_refused(model, tmp_path):

@@ -68,7 +68,7 @@ def test_labels_and_scores_are_those_of_omikuji(settings, every_document, tmp_pa
     rows, gold = planted(80, 20, 24, 0)
     if every_document:
         gold = csr_array(np.maximum(gold.toarray(), np.eye(1, 24, dtype=np.int8)))
-    omikuji_trees._write(rows, gold, tmp_path / "train.txt")
+    omikuji_trees.write_training_file(rows, gold, tmp_path / "train.txt")
     model = tmp_path / "model"
     command = [sys.executable, "-c", TRAIN, tmp_path / "train.txt", json.dumps(settings), model]
     subprocess.run(command, check=True, capture_output=True)
@@ -248,5 +248,5 @@ def test_a_cbor_value_that_omikuji_never_writes_is_named():
 def test_the_training_file_leaves_out_documents_without_labels(tmp_path: Path):
     rows = csr_array(np.array([[0.5, 0], [1, 0], [0, 0.25]], dtype=np.float32))
     gold = csr_array(np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0]], dtype=np.int8))
-    omikuji_trees._write(rows, gold, tmp_path / "t.txt")
+    omikuji_trees.write_training_file(rows, gold, tmp_path / "t.txt")
     assert (tmp_path / "t.txt").read_text() == "2 2 3\n0,2 0:0.5\n1 1:0.25\n"

@@ -26,6 +26,7 @@ MODELS = {
     "attentionxml": "ontodex.models.attentionxml:AttentionXMLSystem",
     "xmlrnn": "ontodex.models.attentionxml:XMLRNNSystem",
     "xmlcnn": "ontodex.models.xmlcnn:XMLCNNSystem",
+    "consensus": "ontodex.models.consensus:Consensus",
 }
 
 

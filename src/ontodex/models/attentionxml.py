@@ -23,12 +23,10 @@ from ontodex.models.parts import BiLSTM, Words, token_mask
 from ontodex.train.loop import LoopConfig
 from ontodex.types import Doc
 
-PAPER_LOOP = LoopConfig(epochs=50, batch=40, lr=1e-3, warmup=1, final_lr=1.0, average=0.0, clip=0.0)
-
 
 @dataclass(frozen=True)
 class AttentionXMLConfig(NeuralConfig):
-    """Defaults are what won on EURLEX57K dev; `ontodex train --config` with presets/paper.toml."""
+    """Defaults are what won on EURLEX57K dev; the paper's: experiments/paper/attentionxml.toml."""
 
     hidden: int = 512  # LSTM units in each direction
     value: int = 512  # width of the fully connected layer

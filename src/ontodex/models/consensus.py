@@ -15,12 +15,13 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, Self
+from typing import ClassVar, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from ontodex.decide.calibrate import Calibration
 from ontodex.errors import ConfigError, RunError
 from ontodex.evaluate.ranking import ndcg_at
 from ontodex.files import write_text
@@ -41,9 +42,10 @@ PARTS = ("config.toml", "labels.tsv", "ontology.json", "model")
 class ConsensusConfig:
     """Which runs, and how much each counts."""
 
-    # Run folders. They are copied; nothing but the training reads these paths, none is kept.
-    members: tuple[str, ...] = field(default=(), metadata={"stored": False})
-    weights: Literal["equal", "dev"] = "equal"  # exponents: 1 each (the paper), or chosen on dev
+    # Nothing but the training reads the paths, and none is kept: the folders are copied.
+    members: tuple[str, ...] = field(default=(), metadata={"stored": False})  # run folders
+    # Exponents: 1 each (the paper), or chosen on dev, where the result is then calibrated too.
+    weights: Literal["equal", "dev"] = "equal"
     depth: int = 100  # ranks asked of each member
 
     def __post_init__(self) -> None:
@@ -85,12 +87,13 @@ def read_member(folder: Path, *, device: str) -> Stored:
 class Consensus:
     """1 - prod (1 - P_i)^w_i; it `Explains` with the words of all members that do."""
 
-    Config = ConsensusConfig
+    Config: ClassVar[type[ConsensusConfig]] = ConsensusConfig
 
     def __init__(self, config: ConsensusConfig, *, device: str = "cpu") -> None:
         self.config, self.device = config, device
         self.members: Sequence[Member] = ()
         self.weights: NDArray[np.float64] = np.empty(0)
+        self.calibration = Calibration.none()
         self._labels: LabelSpace | None = None
         self._columns: list[NDArray[np.int64]] = []  # each member's columns in our label space
 
@@ -130,10 +133,13 @@ class Consensus:
         members = [read_member(folder, device=self.device) for folder in folders]
         self._join(members, labels, np.ones(len(members)))
         if self.config.weights == "dev" and len(dev):
-            self.weights = self._best_exponents(dev, labels.gold(dev))
+            gold = labels.gold(dev)
+            known = np.diff(gold.indptr) > 0
+            self._learn(dev.select(known), csr_array(gold[known]))
 
     def rank(self, corpus: Corpus, k: int) -> Ranking:
-        return _combine(self._doubts(corpus, max(k, self.config.depth)), self.weights, k)
+        doubts = self._doubts(corpus, max(k, self.config.depth))
+        return self.calibration.apply(_combine(doubts, self.weights, k))
 
     def _doubts(self, corpus: Corpus, depth: int) -> list[csr_array]:
         """log(1 - P_i) of each member, (documents x our columns)."""
@@ -151,14 +157,18 @@ class Consensus:
             doubts.append(csr_array((values, (rows, ours[rows, ranks])), shape=shape))
         return doubts
 
-    def _best_exponents(self, dev: Corpus, gold: csr_array) -> NDArray[np.float64]:
-        """The exponents with the highest nDCG@5 on dev, one member at a time until none moves."""
-        known = np.diff(gold.indptr) > 0
-        dev, gold = dev.select(known), csr_array(gold[known])
+    def _learn(self, dev: Corpus, gold: csr_array) -> None:
+        """The exponents with the highest nDCG@5 on dev, one member at a time until none moves.
+
+        Exponents other than 1 leave nothing of what the members' probabilities meant, so what comes
+        out is calibrated.
+        """
+        if not len(dev):
+            return
         doubts = self._doubts(dev, self.config.depth)
 
         def score(weights: NDArray[np.float64]) -> float:
-            return float(ndcg_at(5, gold, _combine(doubts, weights, 5)).mean()) if len(dev) else 0
+            return float(ndcg_at(5, gold, _combine(doubts, weights, 5)).mean())
 
         best = np.ones(len(self.members))
         reached = score(best)
@@ -172,7 +182,8 @@ class Consensus:
                     value = score(tried)
                     if value > reached:
                         best, reached, moved = tried, value, True
-        return best
+        self.weights = best
+        self.calibration = Calibration.fit(_combine(doubts, best, self.config.depth), gold)
 
     def explain(self, doc: Doc, column: int) -> Sequence[Span]:
         """The spans of all members that explain; each member's strongest weighs its exponent."""
@@ -195,7 +206,11 @@ class Consensus:
 
     def save(self, folder: Path) -> None:
         """Exponents, and a copy of what each member needs to be loaded."""
-        about = {"depth": self.config.depth, "weights": self.weights.tolist()}
+        about = {
+            "depth": self.config.depth,
+            "weights": self.weights.tolist(),
+            "calibration": self.calibration.to_json(),
+        }
         write_text(folder / "consensus.json", json.dumps(about) + "\n")
         for number, member in enumerate(self.members):
             copy = folder / "members" / str(number)
@@ -213,6 +228,7 @@ class Consensus:
             about = json.loads((folder / "consensus.json").read_text(encoding="utf-8"))
             config = ConsensusConfig(depth=int(about["depth"]))
             weights = np.array(about["weights"], dtype=np.float64)
+            calibration = Calibration.from_json(about["calibration"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(f"{folder}: not a consensus as training writes it ({error})") from error
         model = cls(config, device=device)
@@ -221,6 +237,7 @@ class Consensus:
             for number in range(len(weights))
         ]
         model._join(members, labels, weights)
+        model.calibration = calibration
         return model
 
 

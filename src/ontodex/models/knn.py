@@ -28,9 +28,9 @@ from ontodex.features.matrix import MatrixConfig, MatrixFeatures
 from ontodex.features.tfidf import unit_rows
 from ontodex.models.base import Span
 from ontodex.models.sparse_rows import (
+    CALIBRATION_RANKS,
     as_rows,
     blocks,
-    calibrated,
     in_threads,
     load_about,
     load_rows,
@@ -97,20 +97,22 @@ class Knn:
         self.memory = unit_rows(as_rows(self.features.fit(train)))
         self.gold = csr_array(labels.gold(train)[:, : len(labels)].astype(np.float32))
         if len(dev):
-            self._choose(dev, labels)
-        self.calibration = calibrated(self._rank, dev, labels.gold(dev))
+            self._tune(dev, labels.gold(dev))
 
-    def _choose(self, dev: Corpus, labels: LabelSpace) -> None:
-        """Neighbours and exponent with the highest nDCG@5 on dev, the smaller ones among equals."""
+    def _tune(self, dev: Corpus, gold: csr_array) -> None:
+        """Choose neighbours and exponent with the highest nDCG@5, the smaller ones among equals,
+        and calibrate."""
         counts = (self.config.neighbours,) if self.config.neighbours else _NEIGHBOURS
         exponents = (self.config.exponent,) if self.config.exponent else _EXPONENTS
-        nearest, gold = self._nearest(dev, max(counts)), labels.gold(dev)
+        nearest = self._nearest(dev, max(counts))
 
         def quality(choice: tuple[int, float]) -> float:
             return float(np.nanmean(ndcg_at(5, gold, self._vote(nearest, *choice, 5))))
 
         if np.any(np.diff(gold.indptr)):
             self.neighbours, self.exponent = max(pairs(counts, exponents), key=quality)
+        ranking = self._vote(nearest, self.neighbours, self.exponent, CALIBRATION_RANKS)
+        self.calibration = Calibration.fit(ranking, gold)
 
     def rank(self, corpus: Corpus, k: int) -> Ranking:
         return self.calibration.apply(self._rank(corpus, k))

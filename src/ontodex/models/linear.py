@@ -37,6 +37,7 @@ from ontodex.models.sparse_rows import (
     save_about,
     save_rows,
     spans,
+    training_gold,
     with_bias,
 )
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
@@ -82,7 +83,7 @@ class Linear:
 
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
         rows = as_rows(self.features.fit(train))
-        gold = csr_array(labels.gold(train)[:, : labels.n_seen])
+        gold = training_gold(train, labels)
         self.weights = fit_all(rows, gold, self.config)
         logger.info("%s classifiers, %s weights", f"{len(labels):,}", f"{self.weights.nnz:,}")
         self.calibration = calibrated(self._rank, dev, labels.gold(dev))
@@ -151,10 +152,11 @@ def fit_all(rows: csr_array, gold: csr_array, config: LinearConfig) -> csr_array
     parts = max(1, -(-gold.shape[1] // _LABELS_TOGETHER))
     chosen = [order[part::parts] for part in range(parts)]
     workers = min(config.workers or cores(), parts)
-    found = joblib.Parallel(n_jobs=workers)(
-        joblib.delayed(fit_labels)(rows, csr_array(by_label[:, labels]), config, svm.LinearSVC)
-        for labels in chosen
-    )
+    with joblib.parallel_config("loky", idle_worker_timeout=10):  # done workers free their memory
+        found = joblib.Parallel(n_jobs=workers)(
+            joblib.delayed(fit_labels)(rows, csr_array(by_label[:, labels]), config, svm.LinearSVC)
+            for labels in chosen
+        )
     back = np.argsort(np.concatenate(chosen))
     return csr_array(vstack(found, format="csr")[back])
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ontodex.config import build
+from ontodex.decide.calibrate import Calibration
 from ontodex.errors import RunError
 from ontodex.evaluate.ranking import ndcg_at
 from ontodex.features import batches, vectors
@@ -36,6 +37,7 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
 
 SHARD_BYTES = 15 * 2**20  # so that a run can travel in small files
 DEV_RANKS = 5
+DEV_DEPTH = 50  # answers of a dev document that calibration looks at
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class NeuralSystem:
         self.vocabulary: Vocabulary | None = None
         self.network: nn.Module | None = None
         self.n_labels = 0
+        self.calibration = Calibration.none()
 
     # -------------------------------------------------------------------------------------- fit
 
@@ -119,6 +122,8 @@ class NeuralSystem:
         )
         # Rounded now, so that what is saved in half precision is exactly what ranks from here on.
         self.network.half().float().eval()
+        if len(dev):
+            self.calibration = Calibration.fit(self.rank_encoded(dev_data, DEV_DEPTH), dev_gold)
 
     def build(self, odds: Tensor, aligned: Tensor | None) -> nn.Module:
         assert self.vocabulary is not None
@@ -133,7 +138,7 @@ class NeuralSystem:
 
     def rank(self, corpus: Corpus, k: int) -> Ranking:
         self.fitted()
-        return self.rank_encoded(self.encode(corpus), k)
+        return self.calibration.apply(self.rank_encoded(self.encode(corpus), k))
 
     def encode(self, corpus: Corpus) -> Ragged:
         if corpus.kind != "text":
@@ -179,7 +184,11 @@ class NeuralSystem:
         self.vocabulary.save(folder / "words.txt")
         weights = {name: w.half().cpu().numpy() for name, w in network.state_dict().items()}
         store.save_tensors(folder, "network", weights, shard_bytes=SHARD_BYTES)
-        about = {"n_labels": self.n_labels, "settings": dataclasses.asdict(self.config)}
+        about = {
+            "n_labels": self.n_labels,
+            "settings": dataclasses.asdict(self.config),
+            "calibration": self.calibration.to_json(),
+        }
         write_text(folder / "network.json", json.dumps(about, indent=1) + "\n")
 
     @classmethod
@@ -188,6 +197,7 @@ class NeuralSystem:
         system = cls(build(cls.Config, about["settings"], "model"), device=device)
         system.vocabulary = Vocabulary.load(folder / "words.txt")
         system.n_labels = int(about["n_labels"])
+        system.calibration = Calibration.from_json(about["calibration"])
         network = system.build(torch.zeros(system.n_labels), None)
         weights = store.load_tensors(folder, "network")
         expected = network.state_dict()

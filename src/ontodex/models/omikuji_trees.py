@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array, csr_array, vstack
 
 from ontodex.errors import RunError, require
 
@@ -55,7 +55,7 @@ def train(rows: csr_array, gold: csr_array, settings: Mapping[str, Any]) -> Fore
     require("omikuji", extra="learn", purpose="training label trees")
     with tempfile.TemporaryDirectory(prefix="ontodex-omikuji-") as name:
         folder = Path(name)
-        _write(rows, gold, folder / "train.txt")
+        write_training_file(rows, gold, folder / "train.txt")
         with (folder / "log.txt").open("wb") as log:
             done = subprocess.run(
                 [sys.executable, "-c", _WORKER, folder / "train.txt", json.dumps(settings),
@@ -68,7 +68,7 @@ def train(rows: csr_array, gold: csr_array, settings: Mapping[str, Any]) -> Fore
         return read_forest(folder / "trees")
 
 
-def _write(rows: csr_array, gold: csr_array, path: Path) -> None:
+def write_training_file(rows: csr_array, gold: csr_array, path: Path) -> None:
     """Extreme Classification Repository format; documents without labels teach nothing here."""
     labelled = np.flatnonzero(np.diff(gold.indptr)).tolist()
     with path.open("w", encoding="ascii") as file:
@@ -107,8 +107,10 @@ def read_forest(folder: Path) -> Forest:
                 n_nodes += len(node["children"])
             parts.append(weights)
             first.append(first[-1] + weights.shape[0])
+    weights = csr_array(vstack(parts, format="csr"))
+    weights.sort_indices()
     return Forest(
-        _stack(parts, width),
+        weights,
         np.array(first, dtype=np.int32),
         np.concatenate(child),
         np.array(is_leaf),
@@ -126,14 +128,6 @@ def _classifiers(saved: Mapping[str, Any], width: int) -> csr_array:
     values = np.asarray(table["data"], dtype=np.float32)
     shape = (int(table["inner_dim"]), width)
     return csr_array(coo_array((values, (children, features)), shape=shape))
-
-
-def _stack(parts: list[csr_array], width: int) -> csr_array:
-    from scipy.sparse import vstack
-
-    weights = csr_array(vstack([csr_array((0, width), dtype=np.float32), *parts], format="csr"))
-    weights.sort_indices()
-    return weights
 
 
 class Cbor:

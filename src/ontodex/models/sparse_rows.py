@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
 from ontodex.decide.calibrate import Calibration
-from ontodex.errors import RunError
+from ontodex.errors import DataError, RunError
 from ontodex.features.matrix import Matrix, MatrixFeatures
 from ontodex.files import write_text
 from ontodex.models.base import Span
 from ontodex.train import store
-from ontodex.types import Corpus, Doc, Ranking
+from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 
 T = TypeVar("T")
 
@@ -40,6 +40,13 @@ def as_rows(matrix: Matrix) -> csr_array:
     if rows.nnz <= np.iinfo(np.int32).max:  # half the memory, and all that liblinear takes
         rows.indices, rows.indptr = rows.indices.astype(np.int32), rows.indptr.astype(np.int32)
     return rows
+
+
+def training_gold(train: Corpus, labels: LabelSpace) -> csr_array:
+    """(documents, labels that training documents have)."""
+    if not labels.n_seen:
+        raise DataError("no training document has a label", path=train.folder)
+    return csr_array(labels.gold(train)[:, : labels.n_seen])
 
 
 def with_bias(rows: csr_array) -> csr_array:

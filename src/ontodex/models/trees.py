@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -38,6 +39,7 @@ from ontodex.models.sparse_rows import (
     save_about,
     save_rows,
     spans,
+    training_gold,
     with_bias,
 )
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
@@ -92,7 +94,7 @@ class Parabel:
 
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
         rows = unit_rows(as_rows(self.features.fit(train)))
-        gold = csr_array(labels.gold(train)[:, : labels.n_seen])
+        gold = training_gold(train, labels)
         self.n_labels = labels.n_seen
         self.forest = omikuji_trees.train(rows, gold, self._settings())
         self.calibration = calibrated(self._rank, dev, labels.gold(dev))
@@ -232,8 +234,9 @@ def _largest(values: NDArray[np.float32], count: int) -> NDArray[np.bool_]:
 def _by_node(nodes: NDArray[np.int32]) -> Iterator[tuple[int, NDArray[np.int64]]]:
     """Each node with the places where it stands."""
     order = np.argsort(nodes, kind="stable")
-    distinct, starts = np.unique(nodes[order], return_index=True)
-    yield from zip(distinct.tolist(), np.split(order, starts[1:]), strict=True)
+    _, starts = np.unique(nodes[order], return_index=True)
+    for start, end in pairwise([*starts.tolist(), len(order)]):
+        yield int(nodes[order[start]]), order[start:end]
 
 
 def _first_of_each(

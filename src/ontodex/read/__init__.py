@@ -72,6 +72,7 @@ _ENDINGS = {
     "_X_Xf.txt": "xmc-matrix",
     ".svm": "libmultilabel-svm",
     ".npz": "pecos-npz",
+    ".xml": "medline",
 }
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import platform
+from pathlib import Path
+
 from ontodex.errors import ConfigError
 
 
@@ -21,3 +25,21 @@ def pick(device: str) -> str:
             hint="install a CUDA build of torch (README, 'On a GPU'), or use --device cpu",
         )
     return device
+
+
+def describe(device: str) -> str:
+    """The machine in words: cores and processor, and the GPU where `device` is one."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    words = f"{cores} cores of {_processor()}"
+    if device == "cpu":
+        return words
+    import torch
+
+    return f"{words}, {torch.cuda.get_device_name(device)}"
+
+
+def _processor() -> str:
+    listing = Path("/proc/cpuinfo")
+    lines = listing.read_text().splitlines() if listing.exists() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "") or platform.processor() or platform.machine()

@@ -1,0 +1,302 @@
+"""`ontodex experiment F.toml`: every system x corpus x seed that a file names, and their table.
+
+    file ─ plan, checked as a whole ─ train what is missing ─ measure once ─ run folders ─ table
+
+The table is made from the run folders alone: the same folders give the same bytes, and a command
+that was killed is started again and goes on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from ontodex import config, data
+from ontodex.config import Table, build, nearest
+from ontodex.errors import ConfigError, OntodexError, RunError
+from ontodex.models import find
+from ontodex.ontology import read_ontology
+from ontodex.read import open_corpus
+from ontodex.read.split import set_aside
+from ontodex.results import Results, Row, Section, measured_row, quoted_row
+from ontodex.run import load, resolve, train
+from ontodex.train import store
+from ontodex.types import Corpus, Ontology
+
+logger = logging.getLogger(__name__)
+
+PARTS = ("train", "dev", "test", "ontology")
+_NAME = re.compile(r"[\w+.-]+")
+
+
+# ------------------------------------------------------------------------------------------ plan
+
+
+@dataclass(frozen=True)
+class CorpusPlan:
+    """Where a corpus comes from: paths below the root, or the name of a ready set."""
+
+    ready: str = ""
+    train: str = ""
+    dev: str = ""  # else a tenth of train
+    test: str = ""
+    ontology: str = ""
+
+    def __post_init__(self) -> None:
+        if self.ready and any(getattr(self, part) for part in PARTS):
+            raise ValueError("takes either ready or paths, not both")
+        if not self.ready and not (self.train and self.test):
+            raise ValueError("needs train and test, or ready")
+
+
+@dataclass(frozen=True)
+class SystemPlan:
+    """A line of the table: a model with settings, or the consensus of other lines."""
+
+    name: str
+    model: str = ""
+    consensus: tuple[str, ...] = ()  # names of systems above this one (paper 002, Eq. 9)
+    seeds: tuple[int, ...] = ()  # one run each; without, one run as the settings say
+    on: tuple[str, ...] = ()  # corpora; without, all
+    settings: Table = field(default_factory=dict)  # the tables of a config file
+
+    def __post_init__(self) -> None:
+        if bool(self.model) == bool(self.consensus):
+            raise ValueError("takes either model or consensus")
+        if self.consensus and self.seeds:
+            raise ValueError("a consensus has the seeds of its members, none of its own")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a file asks for. Everything in it is checked before anything is run."""
+
+    title: str
+    corpora: Mapping[str, CorpusPlan]
+    systems: Mapping[str, SystemPlan]
+    published: Mapping[str, Sequence[Row]]  # by corpus
+
+    def systems_on(self, corpus: str) -> list[SystemPlan]:
+        return [s for s in self.systems.values() if not s.on or corpus in s.on]
+
+    def jobs(self, system: SystemPlan, runs: Path) -> list[tuple[Path, Table]]:
+        """(run folder, config tables) of each run of a system, in the folder of a corpus."""
+        if not system.consensus:
+            tables = _tables(system, {"name": system.model})
+            if not system.seeds:
+                return [(runs / system.name, tables)]
+            return [(runs / f"{system.name}-{s}", _seeded(tables, s)) for s in system.seeds]
+        members = [[f for f, _ in self.jobs(self.systems[m], runs)] for m in system.consensus]
+        count = max(map(len, members))
+        if {len(folders) for folders in members} - {1, count}:
+            raise ConfigError(f"[systems {system.name}] its members have different seeds")
+        # The i-th run joins the i-th run of each member; a member with one run lends it to all.
+        joined = [[str(m[i if len(m) > 1 else 0]) for m in members] for i in range(count)]
+        names = [system.name] if count == 1 else [f"{system.name}-{i + 1}" for i in range(count)]
+        return [
+            (runs / name, _tables(system, {"name": "consensus", "members": folders}))
+            for name, folders in zip(names, joined, strict=True)
+        ]
+
+
+def _tables(system: SystemPlan, model: Table) -> Table:
+    return {**system.settings, "model": {**system.settings.get("model", {}), **model}}
+
+
+def _seeded(tables: Table, seed: int) -> Table:
+    """The tables with the seed where the model keeps it."""
+    model = tables["model"]
+    fields = {f.name for f in dataclasses.fields(find(model["name"]).Config)}
+    if "seed" in fields:
+        return {**tables, "model": {**model, "seed": seed}}
+    if "train" in fields:
+        return {**tables, "model": {**model, "train": {**model.get("train", {}), "seed": seed}}}
+    raise ConfigError(f"seeds: the system {model['name']!r} takes none", hint="leave seeds out")
+
+
+def read_plan(path: Path) -> Plan:
+    """The plan in a TOML file; a name, setting or reference that is wrong is refused here."""
+    tables = config.read(path)
+    for key in tables:
+        if key not in (known := ["title", "corpora", "systems", "published"]):
+            raise ConfigError(f"{path}: there is no {key!r} in an experiment{nearest(key, known)}")
+    corpora = {
+        _named(name, "corpora"): build(CorpusPlan, _table(table, name), f"corpora.{name}")
+        for name, table in _table(tables.get("corpora", {}), "corpora").items()
+    }
+    systems: dict[str, SystemPlan] = {}
+    for table in tables.get("systems", []):
+        system = _system(_table(table, "systems"), systems, corpora)
+        systems[system.name] = system
+    if not corpora or not systems:
+        raise ConfigError(f"{path}: needs at least one [corpora.NAME] and one [[systems]]")
+    published = {
+        _known(corpus, corpora, "published"): [
+            quoted_row(*item) for item in _table(rows, f"published.{corpus}").items()
+        ]
+        for corpus, rows in _table(tables.get("published", {}), "published").items()
+    }
+    return Plan(str(tables.get("title", path.stem)), corpora, systems, published)
+
+
+def _system(
+    table: Table, above: Mapping[str, SystemPlan], corpora: Mapping[str, CorpusPlan]
+) -> SystemPlan:
+    name = _named(table.get("name"), "systems")
+    settings = _table(table.get("settings", {}), f"systems {name}: settings")
+    rest = {key: value for key, value in table.items() if key != "settings"}
+    system = dataclasses.replace(build(SystemPlan, rest, f"systems {name}"), settings=settings)
+    if name in above:
+        raise ConfigError(f"[[systems]] two are named {name!r}")
+    for corpus in system.on:
+        _known(corpus, corpora, f"systems {name}: on")
+    for member in system.consensus:
+        _known(member, above, f"systems {name}: consensus")
+    plan = Plan("", corpora, {**above, name: system}, {})
+    for _, tables in plan.jobs(system, Path()):
+        resolve(tables)
+    for corpus in system.on or corpora:
+        if absent := set(system.consensus) - {s.name for s in plan.systems_on(corpus)}:
+            raise ConfigError(f"[systems {name}] {min(absent)!r} is not run on {corpus!r}")
+    return system
+
+
+def _table(value: object, where: str) -> Table:
+    if not isinstance(value, dict):
+        raise ConfigError(f"[{where}] is a table, not {value!r}")
+    return value
+
+
+def _named(name: object, where: str) -> str:
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name.startswith("."):
+        raise ConfigError(
+            f"[{where}] a name is letters, digits and + . _ - (it names a folder), not {name!r}"
+        )
+    return name
+
+
+def _known(name: str, choices: Mapping[str, object], where: str) -> str:
+    if name not in choices:
+        raise ConfigError(f"[{where}] there is no {name!r}{nearest(name, list(choices))}")
+    return name
+
+
+# ------------------------------------------------------------------------------------------- run
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The documents of a corpus plan, read when they are first needed."""
+
+    paths: Mapping[str, Path]
+
+    @classmethod
+    def of(cls, plan: CorpusPlan, *, root: Path, out: Path) -> Parts:
+        """A ready set is taken from below the root where it lies there, else made below `out`."""
+        if not plan.ready:
+            return cls({p: root / getattr(plan, p) for p in PARTS if getattr(plan, p)})
+        there = root / plan.ready
+        folder = there if (there / data.MANIFEST).exists() else out / "data" / plan.ready
+        made = {path.name.split(".")[0]: path for path in data.get(plan.ready, folder)}
+        return cls({part: made[part] for part in PARTS if part in made})
+
+    @cached_property
+    def train_and_dev(self) -> tuple[Corpus, Corpus]:
+        corpus = open_corpus(self.paths["train"])
+        return (
+            (corpus, open_corpus(self.paths["dev"])) if "dev" in self.paths else set_aside(corpus)
+        )
+
+    @cached_property
+    def test(self) -> Corpus:
+        return open_corpus(self.paths["test"])
+
+    @cached_property
+    def ontology(self) -> Ontology | None:
+        return read_ontology(self.paths["ontology"]) if "ontology" in self.paths else None
+
+
+def run_experiment(path: Path, out: Path, *, root: Path, device: str = "auto") -> Results:
+    """Run what the file asks for and `out` does not hold yet, and write the table there."""
+    plan = read_plan(path)
+    sections = []
+    for name, corpus in plan.corpora.items():
+        rows = list(_rows(plan, name, corpus, root=root, out=out, device=device))
+        sections.append(Section(name, [*rows, *plan.published.get(name, ())]))
+    results = Results(plan.title, sections)
+    results.write(out)
+    return results
+
+
+def _rows(
+    plan: Plan, name: str, corpus: CorpusPlan, *, root: Path, out: Path, device: str
+) -> Iterator[Row]:
+    """A line for each system on one corpus; what fails is a line too, and the others go on."""
+    parts: Parts | None = None
+    for system in plan.systems_on(name):
+        done: list[Path] = []
+        failure = ""
+        for folder, tables in plan.jobs(system, out / "runs" / name):
+            try:
+                parts = parts or Parts.of(corpus, root=root, out=out)
+                _finish(folder, tables, parts, device)
+                done.append(folder)
+            except (OntodexError, OSError, MemoryError, RuntimeError, ValueError) as error:
+                failure = _sentence(error)
+                own = isinstance(error, OntodexError)
+                logger.warning("%s on %s: %s", system.name, name, failure, exc_info=not own)
+        yield measured_row(system.name, done, failure)
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return "the machine's memory was used up"
+    first = (str(error) or type(error).__name__).splitlines()[0]
+    return f"{first} ({error.hint})" if isinstance(error, OntodexError) and error.hint else first
+
+
+def _finish(folder: Path, tables: Table, parts: Parts, device: str) -> None:
+    """Make sure that a run is there, is the one asked for, and is measured on test."""
+    if store.is_finished(folder):
+        _refuse_another(folder, tables, parts)
+    else:
+        learned, dev = parts.train_and_dev
+        logger.info("training %s", folder)
+        train(tables, folder, train=learned, dev=dev, ontology=parts.ontology, device=device)
+    if _measured_on(folder) != parts.test.key:
+        logger.info("measuring %s", folder)
+        load(folder, device=device).evaluate(parts.test, report=True)
+
+
+def _refuse_another(folder: Path, tables: Table, parts: Parts) -> None:
+    """A finished run stands for the plan only if settings, documents and members are the plan's."""
+    manifest = store.verify(folder)
+    hint = f"remove {folder} to run it anew, or give the system another name"
+    if (folder / "config.toml").read_text(encoding="utf-8") != config.dump(
+        resolve(tables).tables()
+    ):
+        raise RunError(f"{folder}: finished with other settings than the file says", hint=hint)
+    if manifest["train"]["key"] != parts.train_and_dev[0].key:
+        raise RunError(f"{folder}: trained on other documents", hint=hint)
+    for number, member in enumerate(tables["model"].get("members", ())):
+        for name, digest in store.verify(Path(member))["files"].items():
+            copy = manifest["files"].get(f"model/members/{number}/{name}")
+            if name.startswith("model/") and copy != digest:
+                raise RunError(f"{folder}: made of another {Path(member).name}", hint=hint)
+
+
+def _measured_on(folder: Path) -> str | None:
+    """The key of the corpus that metrics.json speaks of."""
+    try:
+        return json.loads((folder / "metrics.json").read_text(encoding="utf-8"))["corpus"]["key"]
+    except (FileNotFoundError, ValueError, LookupError, TypeError):
+        return None
+
+
+__all__ = ["CorpusPlan", "Plan", "SystemPlan", "read_plan", "run_experiment"]

@@ -1,0 +1,292 @@
+"""Experiments: a file, runs for whatever is missing, a table with the same bytes every time."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ontodex.cli import app
+from ontodex.errors import ConfigError, MissingExtraError
+from ontodex.experiment import read_plan, run_experiment
+from ontodex.models import MODELS
+from ontodex.models.popularity import Popularity
+from ontodex.read import write_docs
+from ontodex.types import Corpus, Doc
+
+FILES = Path(__file__).resolve().parent.parent / "experiments"
+WORDS = {"fish": "trout river", "oak": "leaf bark", "bread": "oven crust"}
+PLAN = """
+title = "Small"
+[corpora.small]
+train = "train.jsonl"
+test = "test.jsonl"
+[[systems]]
+name = "floor"
+model = "popularity"
+[[systems]]
+name = "near"
+model = "knn"
+[[systems]]
+name = "both"
+consensus = ["floor", "near"]
+[published.small."A & B"]
+source = "a paper, Table 1"
+"P@1" = 61.5
+"""
+
+
+def corpus(n: int) -> Corpus:
+    return Corpus.of(
+        Doc(f"{n}-{i}", {"title": f"{words} {i % 5}"}, (), (label, "fish") if i % 4 else (label,))
+        for i, (label, words) in enumerate(list(WORDS.items()) * n)
+    )
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    write_docs(corpus(10), folder / "train.jsonl", "jsonl")
+    write_docs(corpus(4), folder / "test.jsonl", "jsonl")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("finished")
+    run_experiment(plan(out, PLAN), out, root=root)
+    return out
+
+
+@pytest.fixture
+def copy(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "copy"))
+
+
+def plan(folder: Path, text: str) -> Path:
+    (folder / "plan.toml").write_text(text)
+    return folder / "plan.toml"
+
+
+def lines(out: Path) -> dict[str, list[str]]:
+    """Cells of the Markdown table by their first one."""
+    rows = [row for row in (out / "results.md").read_text().splitlines() if row.startswith("|")]
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    return {row[0]: row[1:] for row in cells}
+
+
+def test_the_table_holds_ours_beside_the_quoted(finished):
+    told = json.loads((finished / "results.json").read_text())
+    rows = {row["name"]: row for row in told["sections"][0]["rows"]}
+    table = lines(finished)
+    assert list(table) == ["", "---", "floor", "near", "both", "A & B (quoted)"]
+    assert table["A & B (quoted)"][0] == "61.50"
+    metrics = json.loads((finished / "runs" / "small" / "near" / "metrics.json").read_text())
+    assert table["near"][0] == f"{100 * metrics['P@1']:.2f}"
+    assert rows["near"]["figures"]["P@1"]["mean"] == pytest.approx(100 * metrics["P@1"])
+    assert metrics["corpus"]["documents"] == 12
+    text = (finished / "results.md").read_text()
+    assert "12 test" in text
+    assert "A & B: quoted from a paper, Table 1" in text
+    assert f"{len(os.sched_getaffinity(0))} cores of" in text
+
+
+def test_names_are_escaped_in_the_page(finished):
+    page = (finished / "results.html").read_text()
+    assert "A &amp; B (quoted)" in page
+    assert "A & B" not in page
+
+
+def test_a_second_time_nothing_is_trained_and_the_bytes_are_the_same(copy, root):
+    kept = ("results.md", "results.html", "results.json")
+    before = [(copy / name).read_bytes() for name in kept]
+    stamps = {p: p.stat().st_mtime_ns for p in (copy / "runs").rglob("*") if p.is_file()}
+    for name in kept:
+        (copy / name).unlink()
+    run_experiment(copy / "plan.toml", copy, root=root)
+    assert [(copy / name).read_bytes() for name in kept] == before
+    assert {p: p.stat().st_mtime_ns for p in (copy / "runs").rglob("*") if p.is_file()} == stamps
+
+
+def test_an_unfinished_run_goes_on_and_the_finished_ones_stay(copy, root):
+    runs = copy / "runs" / "small"
+    (runs / "near" / "manifest.json").unlink()
+    floor = (runs / "floor" / "manifest.json").stat().st_mtime_ns
+    run_experiment(copy / "plan.toml", copy, root=root)
+    assert (runs / "near" / "manifest.json").exists()
+    assert (runs / "floor" / "manifest.json").stat().st_mtime_ns == floor
+
+
+def test_a_run_that_was_not_measured_is_measured(copy, root):
+    near = copy / "runs" / "small" / "near"
+    (near / "metrics.json").unlink()
+    trained = (near / "manifest.json").read_bytes()
+    run_experiment(copy / "plan.toml", copy, root=root)
+    assert json.loads((near / "metrics.json").read_text())["P@1"] > 0.5
+    assert (near / "manifest.json").read_bytes() == trained
+
+
+def test_a_run_of_other_settings_is_not_taken_for_the_one_asked_for(copy, root):
+    changed = PLAN.replace('model = "knn"', 'model = "knn"\nsettings.labels.min_count = 2')
+    run_experiment(plan(copy, changed), copy, root=root)
+    assert "near failed: " in (copy / "results.md").read_text()
+    assert "other settings than the file says" in (copy / "results.md").read_text()
+    assert lines(copy)["floor"][0]
+
+
+def test_a_run_of_other_documents_is_not_taken_for_the_one_asked_for(copy, tmp_path):
+    write_docs(corpus(8), tmp_path / "train.jsonl", "jsonl")
+    write_docs(corpus(4), tmp_path / "test.jsonl", "jsonl")
+    run_experiment(copy / "plan.toml", copy, root=tmp_path)
+    assert (copy / "results.md").read_text().count("trained on other documents") == 3
+
+
+def test_a_consensus_of_runs_that_were_made_anew_is_not_kept(copy, root):
+    changed = PLAN.replace('model = "knn"', 'model = "knn"\nsettings.model.neighbours = 3')
+    shutil.rmtree(copy / "runs" / "small" / "near")
+    run_experiment(plan(copy, changed), copy, root=root)
+    text = (copy / "results.md").read_text()
+    assert "both failed: " in text
+    assert "made of another near" in text
+    assert "near failed" not in text
+
+
+def test_a_changed_test_corpus_is_measured_again(copy, root, tmp_path):
+    shutil.copy(root / "train.jsonl", tmp_path)
+    write_docs(corpus(6), tmp_path / "test.jsonl", "jsonl")
+    run_experiment(copy / "plan.toml", copy, root=tmp_path)
+    assert "18 test" in (copy / "results.md").read_text()
+
+
+class NeedsMore(Popularity):
+    def fit(self, train, dev, labels):
+        raise MissingExtraError("this needs the package 'gigalearn'", hint="pip install it")
+
+
+class Breaks(Popularity):
+    def fit(self, train, dev, labels):
+        raise RuntimeError("singular matrix\nand more lines of it")
+
+
+def test_what_fails_is_a_line_that_says_why_and_the_others_go_on(monkeypatch, root, tmp_path):
+    monkeypatch.setitem(MODELS, "needy", f"{__name__}:NeedsMore")
+    monkeypatch.setitem(MODELS, "breaks", f"{__name__}:Breaks")
+    text = PLAN.split("[published")[0].replace('"knn"', '"needy"')
+    text += '[[systems]]\nname = "broken"\nmodel = "breaks"\n'
+    text += '[[systems]]\nname = "last"\nmodel = "popularity"\n'
+    run_experiment(plan(tmp_path, text), tmp_path / "out", root=root)
+    table, said = lines(tmp_path / "out"), (tmp_path / "out" / "results.md").read_text()
+    assert list(table)[2:] == ["floor", "near (failed)", "both (failed)", "broken (failed)", "last"]
+    assert "near failed: this needs the package 'gigalearn' (pip install it)" in said
+    assert "broken failed: singular matrix\n" in said
+    assert "both failed: " in said  # its member is not there
+    assert table["last"][0] == table["floor"][0]
+
+
+def test_a_corpus_that_is_not_there_is_said_in_its_lines(root, tmp_path):
+    text = PLAN.split("[published")[0].replace(
+        "[[systems]]", '[corpora.absent]\ntrain = "no.jsonl"\ntest = "no.jsonl"\n[[systems]]', 1
+    )
+    run_experiment(plan(tmp_path, text), tmp_path / "out", root=root)
+    told = json.loads((tmp_path / "out" / "results.json").read_text())
+    failures = {s["corpus"]: [bool(r["failure"]) for r in s["rows"]] for s in told["sections"]}
+    assert failures == {"small": [False] * 3, "absent": [True] * 3}
+
+
+def test_seeds_give_a_mean_and_a_spread_and_a_consensus_of_each(root, tmp_path):
+    text = """
+[corpora.small]
+train = "train.jsonl"
+test = "test.jsonl"
+[[systems]]
+name = "floor"
+model = "popularity"
+[[systems]]
+name = "lines"
+model = "linear"
+seeds = [1, 2]
+settings.model.workers = 1
+[[systems]]
+name = "both"
+consensus = ["lines", "floor"]
+"""
+    out = tmp_path / "out"
+    results = run_experiment(plan(tmp_path, text), out, root=root)
+    runs = out / "runs" / "small"
+    assert sorted(p.name for p in runs.iterdir()) == [
+        "both-1", "both-2", "floor", "lines-1", "lines-2",
+    ]  # fmt: skip
+    assert "seed = 2" in (runs / "lines-2" / "config.toml").read_text()
+    row = results.sections[0].rows[1]
+    times = [
+        json.loads((runs / f"lines-{seed}" / "manifest.json").read_text())["train_seconds"]
+        for seed in (1, 2)
+    ]
+    assert row.runs == 2
+    assert row.figures["train s"].mean == pytest.approx(sum(times) / 2)
+    assert row.figures["train s"].spread == pytest.approx(statistics.stdev(times))
+    assert "±" in lines(out)["lines"][0]
+    assert "lines: 2 seeds" in (out / "results.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ('title = "Small"', 'titel = "Small"', "no 'titel' in an experiment; did you mean 'title'"),
+        ('model = "knn"', 'model = "kn"', "no system 'kn'; did you mean 'knn'"),
+        ('model = "knn"', 'model = "knn"\nsettings.model.x = 1', "has no setting 'x'"),
+        ('model = "knn"', 'modl = "knn"', "has no setting 'modl'; did you mean 'model'"),
+        ('model = "knn"', 'model = "knn"\nseeds = [1]', "'knn' takes none"),
+        ('model = "knn"', 'model = "knn"\non = ["big"]', "there is no 'big'; it takes small"),
+        ('model = "knn"', 'model = "knn"\nconsensus = ["floor"]', "either model or consensus"),
+        ('name = "near"', 'name = "floor"', "two are named 'floor'"),
+        ('name = "near"', 'name = "../near"', "it names a folder"),
+        ('["floor", "near"]', '["floor", "neer"]', "no 'neer'; did you mean 'near'"),
+        ('test = "test.jsonl"', "", "needs train and test, or ready"),
+        ('test = "test.jsonl"', 'ready = "sample"', "either ready or paths"),
+        ("published.small", "published.smal", "no 'smal'; did you mean 'small'"),
+        ('source = "a paper, Table 1"', "", "needs a source"),
+        ('"P@1" = 61.5', '"P@2" = 61.5', "no column 'P@2'"),
+        ('"P@1" = 61.5', '"P@1" = "high"', "takes a number, not 'high'"),
+    ],
+)
+def test_a_mistake_in_the_file_is_known_before_anything_runs(tmp_path, old, new, complaint):
+    assert PLAN.count(old) == 1
+    with pytest.raises(ConfigError, match=complaint):
+        run_experiment(plan(tmp_path, PLAN.replace(old, new)), tmp_path / "out", root=tmp_path)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_consensus_needs_its_members_on_the_same_corpora(tmp_path):
+    two = PLAN.replace("[[systems]]", '[corpora.more]\nready = "sample"\n[[systems]]', 1)
+    with pytest.raises(ConfigError, match="'near' is not run on 'more'"):
+        read_plan(plan(tmp_path, two.replace('model = "knn"', 'model = "knn"\non = ["small"]')))
+
+
+def test_a_ready_set_below_the_root_is_used_and_else_made(tmp_path):
+    text = '[corpora.sample]\nready = "sample"\n[[systems]]\nname = "a"\nmodel = "popularity"\n'
+    run_experiment(plan(tmp_path, text), tmp_path / "one", root=tmp_path)
+    made = tmp_path / "one" / "data"
+    assert (made / "sample" / "train.jsonl").exists()
+    run_experiment(tmp_path / "plan.toml", tmp_path / "two", root=made)
+    assert not (tmp_path / "two" / "data").exists()
+    assert "204 test" in (tmp_path / "two" / "results.md").read_text()
+
+
+def test_the_command_prints_the_table_and_finds_the_root_in_the_environment(copy, root):
+    words = ["experiment", str(copy / "plan.toml"), "--out", str(copy)]
+    shown = CliRunner().invoke(app, words, env={"ONTODEX_DATA": str(root)})
+    assert shown.exit_code == 0, shown.output
+    assert "A & B (quoted)" in shown.stdout
+    assert f"written to {copy}" in shown.stdout
+
+
+@pytest.mark.parametrize("path", sorted(FILES.glob("*.toml")), ids=lambda path: path.stem)
+def test_the_files_in_experiments_are_sound(path):
+    plan = read_plan(path)
+    assert plan.systems
