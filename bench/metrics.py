@@ -22,6 +22,7 @@ from scipy.sparse import csr_array
 from ontodex.evaluate import evaluate, ranking, sets
 from ontodex.evaluate.calibration import expected_calibration_error
 from ontodex.evaluate.groups import auc_by_occurrence
+from ontodex.evaluate.hierarchical import hierarchical_metrics, near_misses
 from ontodex.types import LabelSpace, Ranking
 
 Rows = list[list[int]]
@@ -55,6 +56,19 @@ def synthetic(n_docs: int, n_labels: int, ranks: int) -> tuple[csr_array, Rankin
     frequency = np.bincount(indices, minlength=n_labels).astype(np.int64)
     labels = LabelSpace(tuple(f"L{i}" for i in range(n_labels)), frequency, n_docs)
     return gold, Ranking(columns, np.ascontiguousarray(probabilities)), labels
+
+
+def tree_ancestors(n_labels: int, children: int = 10) -> csr_array:
+    """Every ancestor of every label in a tree where label i is below label (i - 1) // children."""
+    rows, columns = [], []
+    label = np.arange(n_labels)
+    above = label
+    while (above > 0).any():
+        label, above = label[above > 0], (above[above > 0] - 1) // children
+        rows.append(label)
+        columns.append(above)
+    pairs = (np.concatenate(rows), np.concatenate(columns))
+    return csr_array((np.ones(len(pairs[0]), np.int8), pairs), shape=(n_labels, n_labels))
 
 
 def loop_precision(gold: Rows, ranked: Rows, weight: list[float]) -> float:
@@ -105,6 +119,7 @@ def main() -> None:
     propensity = ranking.propensity_of_columns(labels, args.labels)
     decided = ranked.cut(10)
     levels = 1 + np.arange(args.labels) % 7
+    ancestors = tree_ancestors(args.labels)
 
     few_gold = np.split(gold.indices, gold.indptr[1:-1])[: args.sample]
     gold_rows = [row.tolist() for row in few_gold]
@@ -122,6 +137,10 @@ def main() -> None:
          lambda: sets.micro(sets.count_by_document(gold, decided)), loop_micro_f, decided_rows),
         ("ECE, all ranks", lambda: expected_calibration_error(gold, ranked), None, []),
         ("AUC and AUPR, all ranks", lambda: auc_by_occurrence(gold, ranked), None, []),
+        ("hierarchical, 10 labels a document",
+         lambda: hierarchical_metrics(gold, decided, ancestors), None, []),
+        ("near misses, 10 labels a document",
+         lambda: near_misses(gold, decided, ancestors), None, []),
     ]  # fmt: skip
     print("| metric | seconds | processor | plain loop, processor | times faster |")
     print("|---|---|---|---|---|")
@@ -133,7 +152,9 @@ def main() -> None:
         slow = timed(partial(loop, gold_rows, rows, weight))[1] * args.documents / len(gold_rows)
         print(f"| {name} | {seconds:.2f} | {processor:.2f} | {slow:.1f} | {slow / processor:.0f} |")
 
-    seconds, processor = timed(lambda: evaluate(gold, ranked, decided, labels, levels=levels))
+    seconds, processor = timed(
+        lambda: evaluate(gold, ranked, decided, labels, levels=levels, ancestors=ancestors)
+    )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"| `evaluate`: everything | {seconds:.2f} | {processor:.2f} | | |")
     print(f"\n{args.documents:,} documents, {args.labels:,} labels, {args.ranks} ranks, ", end="")

@@ -322,7 +322,7 @@ def test_sparse_features_are_learned_or_refused_in_a_sentence(name, unless_exemp
     labels = LabelSpace.of(corpus)
     fresh = make(name)
     if "text only" in EXEMPT.get(name, {}):
-        with pytest.raises(OntodexError, match="text|ontology"):
+        with pytest.raises(OntodexError, match=r"text|ontology"):
             fresh.fit(corpus, corpus, labels)
         return
     fresh.fit(corpus, corpus, labels)

@@ -23,6 +23,7 @@ FILES = Path(__file__).resolve().parent.parent / "experiments"
 WORDS = {"fish": "trout river", "oak": "leaf bark", "bread": "oven crust"}
 PLAN = """
 title = "Small"
+note = "Made in a hurry."
 [corpora.small]
 train = "train.jsonl"
 test = "test.jsonl"
@@ -91,6 +92,7 @@ def test_the_table_holds_ours_beside_the_quoted(finished):
     assert rows["near"]["figures"]["P@1"]["mean"] == pytest.approx(100 * metrics["P@1"])
     assert metrics["corpus"]["documents"] == 12
     text = (finished / "results.md").read_text()
+    assert text.startswith("# Small\n\nMade in a hurry.\n")
     assert "12 test" in text
     assert "A & B: quoted from a paper, Table 1" in text
     assert f"{len(os.sched_getaffinity(0))} cores of" in text
@@ -290,3 +292,12 @@ def test_the_command_prints_the_table_and_finds_the_root_in_the_environment(copy
 def test_the_files_in_experiments_are_sound(path):
     plan = read_plan(path)
     assert plan.systems
+
+
+def test_the_file_in_the_guide_is_sound(tmp_path):
+    guide = (FILES.parent / "docs" / "guide" / "experiments.md").read_text()
+    example = guide.split("```toml\n")[1].split("```")[0]
+    described = read_plan(plan(tmp_path, example))
+    jobs = described.jobs(described.systems["both"], tmp_path)
+    assert [folder.name for folder, _ in jobs] == ["both-1", "both-2", "both-3"]
+    assert jobs[2][1]["model"]["members"] == [str(tmp_path / "linear-3"), str(tmp_path / "lexical")]

@@ -27,6 +27,7 @@ from ontodex.read.split import set_aside
 from ontodex.results import Results, Row, Section, measured_row, quoted_row
 from ontodex.run import load, resolve, train
 from ontodex.train import store
+from ontodex.train.device import pick
 from ontodex.types import Corpus, Ontology
 
 logger = logging.getLogger(__name__)
@@ -78,6 +79,7 @@ class Plan:
     """What a file asks for. Everything in it is checked before anything is run."""
 
     title: str
+    note: str  # shown above the tables
     corpora: Mapping[str, CorpusPlan]
     systems: Mapping[str, SystemPlan]
     published: Mapping[str, Sequence[Row]]  # by corpus
@@ -124,7 +126,7 @@ def read_plan(path: Path) -> Plan:
     """The plan in a TOML file; a name, setting or reference that is wrong is refused here."""
     tables = config.read(path)
     for key in tables:
-        if key not in (known := ["title", "corpora", "systems", "published"]):
+        if key not in (known := ["title", "note", "corpora", "systems", "published"]):
             raise ConfigError(f"{path}: there is no {key!r} in an experiment{nearest(key, known)}")
     corpora = {
         _named(name, "corpora"): build(CorpusPlan, _table(table, name), f"corpora.{name}")
@@ -142,7 +144,8 @@ def read_plan(path: Path) -> Plan:
         ]
         for corpus, rows in _table(tables.get("published", {}), "published").items()
     }
-    return Plan(str(tables.get("title", path.stem)), corpora, systems, published)
+    title, note = str(tables.get("title", path.stem)), str(tables.get("note", ""))
+    return Plan(title, note, corpora, systems, published)
 
 
 def _system(
@@ -158,7 +161,7 @@ def _system(
         _known(corpus, corpora, f"systems {name}: on")
     for member in system.consensus:
         _known(member, above, f"systems {name}: consensus")
-    plan = Plan("", corpora, {**above, name: system}, {})
+    plan = Plan("", "", corpora, {**above, name: system}, {})
     for _, tables in plan.jobs(system, Path()):
         resolve(tables)
     for corpus in system.on or corpora:
@@ -225,11 +228,12 @@ class Parts:
 def run_experiment(path: Path, out: Path, *, root: Path, device: str = "auto") -> Results:
     """Run what the file asks for and `out` does not hold yet, and write the table there."""
     plan = read_plan(path)
+    device = pick(device)  # once: loading torch must not count as the first system's training
     sections = []
     for name, corpus in plan.corpora.items():
         rows = list(_rows(plan, name, corpus, root=root, out=out, device=device))
         sections.append(Section(name, [*rows, *plan.published.get(name, ())]))
-    results = Results(plan.title, sections)
+    results = Results(plan.title, plan.note, sections)
     results.write(out)
     return results
 

@@ -155,6 +155,7 @@ class Results:
     """Everything an experiment found."""
 
     title: str
+    note: str
     sections: Sequence[Section]
 
     def to_dict(self) -> dict[str, Any]:
@@ -169,7 +170,7 @@ class Results:
         return "\n\n".join(parts)
 
     def markdown(self) -> str:
-        parts = [f"# {self.title}", READING]
+        parts = [f"# {self.title}", *([self.note] if self.note else []), READING]
         for section in self.sections:
             parts += [f"## {section.corpus}", section.facts(), tables.markdown(section.table())]
             parts += ["\n".join(f"- {note}" for note in section.notes())] * bool(section.notes())
@@ -184,7 +185,8 @@ class Results:
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{escape(self.title)}</title><style>{style}</style></head><body>",
-            f'<h1>{escape(self.title)}</h1><p class="quiet">{escape(READING)}</p>',
+            f"<h1>{escape(self.title)}</h1><p>{escape(self.note)}</p>",
+            f'<p class="quiet">{escape(READING)}</p>',
         ]
         for section in self.sections:
             notes = "".join(f"<li>{escape(note)}</li>" for note in section.notes())

@@ -146,7 +146,7 @@ def test_curators_move_only_ofo():
     assert (after.rule.alpha >= before.rule.alpha).all()
     assert after.rule.beta.sum() > before.rule.beta.sum()
     with pytest.raises(RunError, match="'threshold' does not learn"):
-        tune(DecideConfig(), ranking, gold, LABELS).update(ranking, gold, none)
+        tune(DecideConfig(rule="threshold"), ranking, gold, LABELS).update(ranking, gold, none)
 
 
 def test_ofo_starts_at_the_one_threshold_when_it_has_a_prior_and_at_first_lambda_when_not():

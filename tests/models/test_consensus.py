@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from ontodex.config import dump
 from ontodex.errors import ConfigError, RunError
-from ontodex.models import MODELS
 from ontodex.models.base import Span
 from ontodex.models.consensus import Consensus, ConsensusConfig, merged
 from ontodex.models.lexical import Lexical, LexicalConfig
@@ -159,8 +158,7 @@ def run_folder(folder: Path, name: str) -> Path:
 
 
 @pytest.fixture
-def folders(tmp_path, monkeypatch) -> tuple[str, ...]:
-    monkeypatch.setitem(MODELS, "lexical", "ontodex.models.lexical:Lexical")
+def folders(tmp_path) -> tuple[str, ...]:
     names = ("lexical", "popularity")
     return tuple(str(run_folder(tmp_path / name, name)) for name in names)
 

@@ -276,7 +276,7 @@ def test_it_needs_an_ontology_and_training():
 
 @pytest.mark.data
 def test_eurlex_laws_reach_the_recorded_precision(tmp_path):
-    """P@1/3/5 on dev as in docs/papers/lexical.md, trained on the first 10,000 laws."""
+    """P@1, 3 and 5 on dev as docs/papers/lexical.md has them; takes a minute or two."""
     from ontodex.evaluate.ranking import precision_at
     from ontodex.ontology import read_ontology
     from ontodex.read import open_corpus
@@ -286,11 +286,12 @@ def test_eurlex_laws_reach_the_recorded_precision(tmp_path):
     if not folder.exists():
         pytest.skip(f"{folder} is not there")
     ontology = read_ontology(folder / "eurovoc.json")
-    train = open_corpus(folder / "train.jsonl.xz").select(np.arange(10_000))
+    train = open_corpus(folder / "train.jsonl.xz")
     dev = open_corpus(folder / "dev.jsonl.xz")
     labels = LabelSpace.of(train, ontology)
     model = Lexical(LexicalConfig())
     model.fit(train, dev, labels)
     gold, ranking = labels.gold(dev), model.rank(dev, 5)
-    assert precision_at(1, gold, ranking).mean() > 0.78
-    assert precision_at(5, gold, ranking).mean() > 0.41
+    recorded = {1: 0.8163, 3: 0.5913, 5: 0.4364}
+    for k, value in recorded.items():
+        assert precision_at(k, gold, ranking).mean() == pytest.approx(value, abs=0.003)

@@ -241,8 +241,13 @@ def _sorted_keys(
     label = number[ranking.columns]
     kept = (label >= 0) & (ranking.probabilities > 0)
     one = int(np.float32(1).view(np.int32))
+    # In place where it can be: at 30 million entries every temporary array costs 240 MB and time.
     bits = one - ranking.probabilities.astype(np.float32, copy=False)[kept].view(np.int32)
-    keys = label[kept].astype(np.int64) << 32 | bits.astype(np.int64) << 1 | found[kept]
+    bits <<= 1  # still below 2**31, as no probability is above one
+    bits |= found[kept]
+    keys = label[kept].astype(np.int64)
+    keys <<= 32
+    keys |= bits
     keys.sort()
     return keys
 

@@ -43,8 +43,11 @@ class Counts:
         return 2 * self.hit / np.maximum(self.predicted + self.gold, 1)
 
 
-def count_by_document(gold: csr_array, decided: Ranking) -> Counts:
-    found = hits(gold, decided)
+def count_by_document(
+    gold: csr_array, decided: Ranking, found: NDArray[np.bool_] | None = None
+) -> Counts:
+    """One row per document. `found` is `hits(gold, decided)` where it is known."""
+    found = hits(gold, decided) if found is None else found
     return Counts(
         found.sum(axis=1, dtype=np.int64),
         (decided.columns >= 0).sum(axis=1, dtype=np.int64),
@@ -52,12 +55,15 @@ def count_by_document(gold: csr_array, decided: Ranking) -> Counts:
     )
 
 
-def count_by_label(gold: csr_array, decided: Ranking) -> Counts:
+def count_by_label(
+    gold: csr_array, decided: Ranking, found: NDArray[np.bool_] | None = None
+) -> Counts:
     """One row per gold column."""
+    found = hits(gold, decided) if found is None else found
     width = gold.shape[1]
     columns = decided.columns
     return Counts(
-        np.bincount(columns[hits(gold, decided)], minlength=width),
+        np.bincount(columns[found], minlength=width),
         np.bincount(columns[columns >= 0], minlength=width),
         np.bincount(gold.indices, minlength=width),
     )
@@ -86,7 +92,9 @@ def harmonic(precision: float, recall: float) -> float:
 
 def set_metrics(gold: csr_array, decided: Ranking) -> dict[str, float]:
     """Every set metric by name."""
-    by_document, by_label = count_by_document(gold, decided), count_by_label(gold, decided)
+    found = hits(gold, decided)
+    by_document = count_by_document(gold, decided, found)
+    by_label = count_by_label(gold, decided, found)
     return {
         **micro(by_document),
         **macro(by_document),

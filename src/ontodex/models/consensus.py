@@ -44,8 +44,9 @@ class ConsensusConfig:
 
     # Nothing but the training reads the paths, and none is kept: the folders are copied.
     members: tuple[str, ...] = field(default=(), metadata={"stored": False})  # run folders
-    # Exponents: 1 each (the paper), or chosen on dev, where the result is then calibrated too.
-    weights: Literal["equal", "dev"] = "equal"
+    weights: Literal["equal", "dev"] = (
+        "equal"  # 1 each (the paper), or chosen and calibrated on dev
+    )
     depth: int = 100  # ranks asked of each member
 
     def __post_init__(self) -> None:
