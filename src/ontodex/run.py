@@ -284,10 +284,12 @@ class Run:
         raise RunError(f"this run knows no concept {label!r}{nearest(label, names[:50_000])}"[:300])
 
     def evaluate(self, corpus: Corpus, *, report: bool = False) -> Metrics:
-        """All metrics against a labelled corpus. With `report`, metrics.json and report.html are
-        written into the run folder."""
+        """All metrics against a labelled corpus. With `report`, metrics.json, label_metrics.tsv and
+        report.html are written into the run folder."""
         from ontodex.evaluate import evaluate
+        from ontodex.evaluate.groups import write_label_table
         from ontodex.evaluate.report import write_report
+        from ontodex.evaluate.sets import count_by_label
 
         started = time.monotonic()
         ranking = self.rank(corpus)
@@ -305,6 +307,8 @@ class Run:
             }
             text = json.dumps(measured, indent=1, ensure_ascii=False) + "\n"
             write_text(self.folder / "metrics.json", text)
+            counts = count_by_label(gold, decided)
+            write_label_table(self.folder / "label_metrics.tsv", self.labels, counts)
             write_report(
                 self.folder / "report.html",
                 metrics,
@@ -315,6 +319,10 @@ class Run:
                 labels=self.labels,
                 corpus=corpus,
                 ancestors=above,
+                about={
+                    "trained on": f"{self.about['train']['documents']:,} documents",
+                    "in": f"{self.about['train_seconds']:,.0f} s on {self.about['hardware']}",
+                },
             )
         return metrics
 
