@@ -211,3 +211,24 @@ def test_features_of_any_kind_are_learned(kind):
     model = Linear(LinearConfig())
     model.fit(docs, docs, labels)
     assert precision_at(1, labels.gold(docs), model.rank(docs, 1)).mean() == 1
+
+
+def test_a_classifier_that_the_dual_solver_cannot_finish_is_solved_by_the_primal_one():
+    """Half of all documents at random, one of them with the weight of thousands: no warning (they
+    are errors here), and a solution where the gradient is nearly 0."""
+    from sklearn.svm import LinearSVC
+
+    from ontodex.models.linear import _solver
+
+    rng = np.random.default_rng(0)
+    rows = csr_array(np.where(rng.random((1500, 200)) < 0.1, 30 * rng.random((1500, 200)), 0))
+    targets = rng.random(1500) < 0.5
+    weight = np.ones(1500)
+    weight[-1] = 5000
+    solver = _solver(rows, targets, weight, LinearConfig(), LinearSVC)
+    assert not solver.dual
+    sign = np.where(targets, 1.0, -1.0)
+    slack = np.maximum(0, 1 - sign * solver.decision_function(rows)) * weight * sign
+    gradient = solver.coef_[0] - 2 * rows.T @ slack
+    start = 2 * rows.T @ (weight * sign)
+    assert np.linalg.norm(gradient) < 0.02 * np.linalg.norm(start)

@@ -11,6 +11,7 @@ docs/papers/linear.md for what that costs (nothing measurable) and brings.
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,7 @@ from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 logger = logging.getLogger(__name__)
 
 Mask = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 
 _LABELS_TOGETHER = 128  # labels of one piece of work
 _SCORES_TOGETHER = 2**24  # scores held at a time when ranking (64 MiB)
@@ -202,9 +204,24 @@ def _solve(
     weight = np.append(np.ones(np.count_nonzero(active)), [left_out] if left_out else [])
     small = vstack(chosen, format="csr")
     small.has_sorted_indices = True  # as `rows` and `mean` have; saves liblinear's wrapper a sort
-    solver = svc(C=config.cost, tol=_TOLERANCE, dual=True, random_state=config.seed)
-    solver.fit(small, targets.astype(bool), sample_weight=weight)
+    solver = _solver(small, targets.astype(bool), weight, config, svc)
     return np.append(solver.coef_[0], solver.intercept_[0]).astype(np.float32)
+
+
+def _solver(small: csr_array, targets: Mask, weight: Floats, config: LinearConfig, svc: Any) -> Any:
+    """liblinear's dual solver; the primal one, slower but sure, where that does not converge."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        try:
+            return svc(C=config.cost, tol=_TOLERANCE, dual=True, random_state=config.seed).fit(
+                small, targets, sample_weight=weight
+            )
+        except ConvergenceWarning:
+            return svc(C=config.cost, tol=1e-3, dual=False).fit(
+                small, targets, sample_weight=weight
+            )
 
 
 def _most_similar(rows: csr_array, gold: csr_array, has: Mask) -> Mask:
