@@ -57,6 +57,7 @@ def objective(rows: csr_array, has: np.ndarray, w: np.ndarray) -> float:
 def test_active_sets_find_the_solution_of_liblinear_on_all_documents(monkeypatch):
     from sklearn.svm import LinearSVC
 
+    monkeypatch.setattr(linear, "_SMALL", 0)
     monkeypatch.setattr(linear, "_FIRST_NEGATIVES", 20)  # of 1,000, so that rounds are needed
     rows, gold = planted(1_000, 100, 4, 0)
     weights = fit_all(rows, gold, LinearConfig(prune=0, workers=1)).toarray()

@@ -242,7 +242,7 @@ CHILD = """
     from safetensors.torch import save_file
     folder = Path(sys.argv[2])
     net = network()
-    config = LoopConfig(epochs=60, batch=12, checkpoint_seconds=0.0, patience=0)
+    config = LoopConfig(epochs=600, batch=12, checkpoint_seconds=0.0, patience=0)
     print("ready", flush=True)
     train(net, config, folder)
     save_file({str(i): w for i, w in enumerate(weights(net))}, folder / "final.safetensors")

@@ -50,6 +50,7 @@ Floats = NDArray[np.float64]
 
 _LABELS_TOGETHER = 128  # labels of one piece of work
 _SCORES_TOGETHER = 2**24  # scores held at a time when ranking (64 MiB)
+_SMALL = 2**19  # values in the matrix up to which liblinear on all documents is faster
 _FIRST_NEGATIVES = 100  # documents without the label to start from, at least
 _ROUNDS = 8
 _TOLERANCE = 0.1  # liblinear's own stopping tolerance for this solver
@@ -175,7 +176,7 @@ def fit_labels(rows: csr_array, gold: csr_array, config: LinearConfig, svc: Any)
     mean = csr_array(rows.mean(axis=0)[None, :].astype(np.float32))
     mean.data[mean.data < 1e-3] = 0
     mean.eliminate_zeros()
-    active = has | _most_similar(rows, gold, has)
+    active = np.ones_like(has) if rows.nnz <= _SMALL else has | _most_similar(rows, gold, has)
     weights = np.zeros((gold.shape[1], rows.shape[1] + 1), dtype=np.float32)
     unsolved = np.arange(gold.shape[1])
     for _ in range(_ROUNDS):
