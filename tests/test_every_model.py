@@ -36,7 +36,7 @@ NETWORK = {
 }
 CNN = {name: value for name, value in NETWORK.items() if name not in ("hidden", "value")}
 SMALL: dict[str, dict[str, Any]] = {
-    "attentionxml": NETWORK,
+    "attentionxml": {**NETWORK, "bag": 32},
     "xmlrnn": NETWORK,
     "xmlcnn": {**CNN, "maps": 16, "bottleneck": 32},
 }

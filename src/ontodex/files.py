@@ -18,11 +18,14 @@ import os
 import secrets
 import shutil
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
-from ontodex.errors import DataError
+from ontodex.errors import DataError, RunError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # A compressed file may not unpack to more than this many times its size once it is past FREE bytes.
 # Real text packs 3 to 30 times; a gzip bomb 1,000 times, an xz or bzip2 bomb far more.
@@ -62,6 +65,21 @@ def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text atomically."""
     with atomic(path) as file:
         file.write(text.encode())
+
+
+def write_tensors(path: Path, arrays: Mapping[str, NDArray[Any]], about: str = "") -> None:
+    """Replace a safetensors file by these arrays, and a line about them in its header."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    try:
+        with atomic_path(path) as temporary:
+            save_file(dict(arrays), temporary, metadata={"about": about} if about else None)
+    except SafetensorError as error:  # its words for a full disk, a limit, a lost connection
+        raise RunError(
+            f"{path}: cannot be written ({error}); what was there before is untouched",
+            hint="make room, then start the same command again: it goes on where it stopped",
+        ) from error
 
 
 @contextlib.contextmanager

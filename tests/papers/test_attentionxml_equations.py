@@ -8,19 +8,28 @@ import pytest
 import torch
 from torch import nn
 
-from ontodex.models.attentionxml import XMLRNN, AttentionXML, AttentionXMLConfig, LabelReadOut
+from ontodex.models.attentionxml import (
+    XMLRNN,
+    AttentionXML,
+    AttentionXMLConfig,
+    Bag,
+    LabelReadOut,
+    word_weights,
+)
 from ontodex.models.label_attention import (
-    _attend_flat,
     attend,
     attend_candidates,
     attention,
+    flat_attend,
+    flat_logits,
+    label_logits,
 )
 from ontodex.models.parts import BiLSTM, token_mask
 from ontodex.models.xmlcnn import XMLCNN, XMLCNNConfig, chunk_max
 
 LENGTHS = torch.tensor([4, 2])
 MASK = token_mask(torch.zeros(2, 4), LENGTHS)
-SMALL = AttentionXMLConfig(hidden=3, value=2, width=5, word_dropout=0.0, dropout=0.0)
+SMALL = AttentionXMLConfig(hidden=3, value=2, width=5, bag=4, word_dropout=0.0, dropout=0.0)
 
 
 @pytest.fixture
@@ -44,7 +53,7 @@ def attention_by_loops(h: torch.Tensor, queries: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@pytest.mark.parametrize("form", [attend, _attend_flat])
+@pytest.mark.parametrize("form", [attend, flat_attend])
 def test_label_attention_equals_equation_4_in_loops(h, form):
     queries = random(5, 6)
     torch.testing.assert_close(form(h, h, queries, MASK), attention_by_loops(h, queries))
@@ -58,7 +67,7 @@ def test_the_candidate_form_is_the_full_form_for_those_labels(h):
         torch.testing.assert_close(chosen[n], full[n, columns[n]])
 
 
-@pytest.mark.parametrize("form", [attend, _attend_flat])
+@pytest.mark.parametrize("form", [attend, flat_attend])
 def test_gradients_of_label_attention(h, form):
     queries = random(3, 6).requires_grad_()
     h.requires_grad_()
@@ -79,6 +88,85 @@ def test_projecting_tokens_first_is_the_paper_with_its_layer_after_attention(h):
     layer = torch.relu(m @ read_out.project.weight.T + read_out.project.bias)
     expected = (layer @ read_out.output[0]) + read_out.bias
     torch.testing.assert_close(read_out(h, MASK).double(), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", [label_logits, flat_logits])
+def test_logits_are_what_each_label_reads_times_its_own_output_vector(h, form):
+    queries, output = random(5, 6), random(5, 6, seed=3)
+    m = attention_by_loops(h, queries)
+    expected = torch.tensor(
+        [
+            [
+                sum(max(0.0, float(x)) * float(o) for x, o in zip(row, out, strict=True))
+                for row, out in pairs
+            ]
+            for pairs in (list(zip(doc, output, strict=True)) for doc in m)
+        ],
+        dtype=torch.double,
+    )
+    torch.testing.assert_close(form(h, h, queries, output, MASK), expected)
+
+
+@pytest.mark.parametrize("form", [label_logits, flat_logits])
+def test_gradients_of_the_logits(h, form):
+    queries, output = random(3, 6).requires_grad_(), random(3, 6, seed=3).requires_grad_()
+    h.requires_grad_()
+    assert torch.autograd.gradcheck(lambda x, q, o: form(x, x, q, o, MASK), (h, queries, output))
+
+
+def test_blocks_of_labels_do_not_show_in_the_logits(h, monkeypatch):
+    queries, output = random(5, 6), random(5, 6, seed=3)
+    whole = label_logits(h, h, queries, output, MASK)
+    monkeypatch.setattr("ontodex.models.label_attention.LABEL_BLOCK", 2)
+    torch.testing.assert_close(label_logits(h, h, queries, output, MASK), whole)
+
+
+@pytest.mark.gpu
+def test_compiled_logits_and_gradients_are_near_float64():
+    torch.manual_seed(0)
+    h, queries, output = torch.randn(7, 50, 64), torch.randn(30, 64) * 0.1, torch.randn(30, 64)
+    mask = torch.arange(50) < torch.randint(5, 51, (7, 1))
+    exact = [x.double().requires_grad_() for x in (h, queries, output)]
+    flat_logits(exact[0], exact[0], exact[1], exact[2], mask).sum().backward()
+    half = [x.cuda().bfloat16().requires_grad_() for x in (h, queries, output)]
+    found = label_logits(half[0], half[0], half[1], half[2], mask.cuda())
+    found.sum().backward()
+    for one, other in zip(half, exact, strict=True):
+        error = (one.grad.cpu().double() - other.grad).norm() / other.grad.norm()
+        assert error < 2e-2
+
+
+def test_words_of_a_bag_by_hand():
+    """3 stands twice, 5 once: weights 1 + log 2 and 1, over their common length."""
+    words, weights = word_weights(torch.tensor([[5, 3, 3, 0], [7, 0, 0, 0]]))
+    twice, once = 1 + math.log(2), 1.0
+    told = [
+        {word: weight for word, weight in zip(*row, strict=True) if weight}
+        for row in zip(words.tolist(), weights.tolist(), strict=True)
+    ]
+    length = math.hypot(twice, once)
+    assert told[0] == pytest.approx({3: twice / length, 5: once / length})
+    assert told[1] == {7: 1.0}
+
+
+def test_a_bag_adds_what_its_words_say_whatever_their_order():
+    torch.manual_seed(0)
+    bag = Bag(SMALL, 20, 3).double().eval()
+    once, other = torch.tensor([[4, 9, 2]]), torch.tensor([[2, 4, 9]])
+    vectors = bag.words.weight[[4, 9, 2]].sum(dim=0) / math.sqrt(3)
+    expected = torch.relu(4 * vectors + bag.bias) @ bag.output.weight.T
+    torch.testing.assert_close(bag(once)[0], expected, rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(bag(once), bag(other))
+
+
+def test_without_a_bag_the_network_is_the_paper():
+    paper = AttentionXMLConfig(hidden=3, value=2, width=5, bag=0)
+    torch.manual_seed(0)
+    network = AttentionXML(paper, 20, torch.zeros(7), None).eval()
+    tokens, lengths = torch.tensor([[3, 7, 2]]), torch.tensor([3])
+    h = network.encode(network.words(tokens), lengths)
+    read = network.read_out(h, token_mask(tokens, lengths))
+    torch.testing.assert_close(network(tokens, lengths), read)
 
 
 def test_equal_queries_of_zero_are_the_mean_of_the_tokens(h):

@@ -18,7 +18,7 @@ from typing import NamedTuple, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 from scipy.sparse import csr_array
 
 from ontodex import config as settings
@@ -26,7 +26,7 @@ from ontodex.errors import DataError, OntodexError, RunError
 from ontodex.features.cache import read_words, settings_of, write_words
 from ontodex.features.tfidf import Tfidf, TfidfConfig, unit_rows
 from ontodex.features.tokens import TokenConfig, Tokens, check_fields, doc_spans, tokenise_corpus
-from ontodex.files import write_text
+from ontodex.files import write_tensors, write_text
 from ontodex.types import Corpus, Doc, Kind
 
 logger = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ class MatrixFeatures:
         }
         if self._tfidf is not None:
             write_words(folder / "terms.txt", self._tfidf.terms)
-            save_file({"idf": self._tfidf.idf}, folder / "idf.safetensors")
+            write_tensors(folder / "idf.safetensors", {"idf": self._tfidf.idf})
         write_text(folder / "matrix.json", json.dumps(about, indent=1, ensure_ascii=False) + "\n")
 
     @classmethod

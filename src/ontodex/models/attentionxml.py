@@ -1,7 +1,9 @@
 """AttentionXML, the early version without a tree, and XML-RNN, the same with max pooling (002).
 
-    tokens ─ vectors ─ BiLSTM ─ label attention ─ fully connected, ReLU ─ one logit a label
-    (n,t)    (n,t,e)  (n,t,2d)     (n,l,v)                                  (n,l)
+    tokens ┬ vectors ─ BiLSTM ─ label attention ─ fully connected, ReLU ─ one logit a label
+    (n,t)  │ (n,t,e)  (n,t,2d)     (n,l,v)                                  (n,l)
+           └ bag of words ─ ReLU ─ one logit a label, added
+              (n,b)                (n,l)
 
 Deviations from the paper, with reasons and measured effects: docs/papers/attentionxml.md.
 """
@@ -17,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ontodex.models.base import Span
-from ontodex.models.label_attention import attend, attention
+from ontodex.models.label_attention import attention, label_logits
 from ontodex.models.neural import NeuralConfig, NeuralSystem
 from ontodex.models.parts import BiLSTM, Words, token_mask
 from ontodex.train.loop import LoopConfig
@@ -25,23 +27,34 @@ from ontodex.types import Doc
 
 
 @dataclass(frozen=True)
-class AttentionXMLConfig(NeuralConfig):
-    """Defaults are what won on EURLEX57K dev; the paper's: experiments/paper/attentionxml.toml."""
+class RecurrentConfig(NeuralConfig):
+    """What XML-RNN and AttentionXML are told."""
 
     hidden: int = 512  # LSTM units in each direction
     value: int = 512  # width of the fully connected layer
     word_dropout: float = 0.3
     dropout: float = 0.5  # of the LSTM's states
-    read_out: Literal["label", "shared"] = (
-        "label"  # output vector per label, or one for all (paper)
-    )
-    train: LoopConfig = field(default_factory=LoopConfig)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("word_dropout", "dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be in [0, 1), not {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class AttentionXMLConfig(RecurrentConfig):
+    """Defaults are what won on EURLEX57K dev; the paper's: experiments/paper/attentionxml.toml."""
+
+    # An output vector for each label, or one for all (paper).
+    read_out: Literal["label", "shared"] = "label"
+    bag: int = 1024  # width of the bag of words beside the LSTM; 0 = none (paper)
+    train: LoopConfig = field(default_factory=lambda: LoopConfig(epochs=8))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.bag < 0:
+            raise ValueError(f"bag must be 0 or more, not {self.bag}")
 
 
 class LabelReadOut(nn.Module):
@@ -60,17 +73,60 @@ class LabelReadOut(nn.Module):
         self.bias = nn.Parameter(log_odds.clone() if own > 1 else torch.zeros(1))
 
     def forward(self, h: Tensor, mask: Tensor) -> Tensor:
-        m = F.relu(attend(h, self.project(h), self.queries, mask))  # (n, l, v)
-        logits = (m * self.output.to(m.dtype)).sum(-1, dtype=torch.float32)
-        return logits + self.bias  # (n, l)
+        read = label_logits(h, self.project(h), self.queries, self.output, mask)  # (n, l)
+        return read + self.bias
 
     def weights(self, h: Tensor, mask: Tensor, column: int) -> Tensor:
         """(n, t): how much a label attends to each token."""
         return attention(h, self.queries[column : column + 1], mask)[:, 0]
 
 
+class Bag(nn.Module):
+    """The document as a set of words, told by vectors of their own. Ours, not the paper's.
+
+    Attention reads words in their context and is slow to learn what a single rare word says of a
+    rare label; here each word says it directly.
+    """
+
+    LEFT_OUT = 0.2  # share of a document's words, in training
+    GAIN = 4.0  # so that steps of one size move this sum as far as they move the LSTM's states
+
+    def __init__(self, config: AttentionXMLConfig, n_words: int, n_labels: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding(n_words, config.bag, padding_idx=0)
+        nn.init.normal_(self.words.weight, std=0.1)
+        self.bias = nn.Parameter(torch.zeros(config.bag))
+        self.drop = nn.Dropout(config.dropout)
+        self.output = nn.Linear(config.bag, n_labels, bias=False)
+        nn.init.normal_(self.output.weight, std=0.02)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        words, weights = word_weights(tokens)  # (n, t), (n, t)
+        weights = F.dropout(weights, self.LEFT_OUT, self.training).to(self.bias.dtype)
+        told = F.embedding_bag(words, self.words.weight, mode="sum", per_sample_weights=weights)
+        g = F.relu(self.GAIN * told + self.bias)  # (n, b)
+        return self.output(self.drop(g)).to(self.bias.dtype)  # (n, l)
+
+
+def word_weights(tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """(words (n, t), weights (n, t)): each word of a document once with weight 1 + log count, rows
+    of length 1; repetitions and padding (0) have weight 0."""
+    words = tokens.sort(dim=1).values
+    first = F.pad(words[:, 1:] != words[:, :-1], (1, 0), value=True)
+    number = first.cumsum(dim=1) - 1  # which of the row's distinct words
+    count = torch.zeros(words.shape, device=words.device)
+    count.scatter_add_(1, number, torch.ones_like(count))
+    weights = (1 + count.gather(1, number).log()) * (first & (words != 0))
+    return words, F.normalize(weights, dim=1)
+
+
+class NoBag(nn.Module):
+    def forward(self, tokens: Tensor) -> float:
+        return 0.0
+
+
 class AttentionXML(nn.Module):
-    """The network of Figure 1."""
+    """The network of Figure 1, and a bag of words beside it."""
 
     def __init__(
         self, config: AttentionXMLConfig, n_words: int, log_odds: Tensor, vectors: Tensor | None
@@ -80,18 +136,20 @@ class AttentionXML(nn.Module):
         self.encode = BiLSTM(config.width, config.hidden)
         self.drop = nn.Dropout(config.dropout)
         self.read_out = LabelReadOut(config, log_odds)
+        self.bag = Bag(config, n_words, len(log_odds)) if config.bag else NoBag()
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         mask = token_mask(tokens, lengths)  # (n, t)
         h = self.encode(self.words(tokens), lengths)  # (n, t, 2d)  Eq. 2 and 3
-        return self.read_out(self.drop(h), mask)  # (n, l)      Eq. 4 and 5  # fmt: skip
+        read = self.read_out(self.drop(h), mask)  # (n, l)          Eq. 4 and 5  # fmt: skip
+        return read + self.bag(tokens)  # (n, l)
 
 
 class XMLRNN(nn.Module):
     """The paper's own ablation: one vector a document, by max pooling."""
 
     def __init__(
-        self, config: AttentionXMLConfig, n_words: int, log_odds: Tensor, vectors: Tensor | None
+        self, config: RecurrentConfig, n_words: int, log_odds: Tensor, vectors: Tensor | None
     ) -> None:
         super().__init__()
         self.words = Words(n_words, config.width, config.word_dropout, vectors)
@@ -130,5 +188,5 @@ class AttentionXMLSystem(NeuralSystem):
 
 
 class XMLRNNSystem(NeuralSystem):
-    Config = AttentionXMLConfig
+    Config = RecurrentConfig
     Network = XMLRNN

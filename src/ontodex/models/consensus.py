@@ -136,7 +136,7 @@ class Consensus:
         if self.config.weights == "dev" and len(dev):
             gold = labels.gold(dev)
             known = np.diff(gold.indptr) > 0
-            self._learn(dev.select(known), csr_array(gold[known]))
+            self.learn(dev.select(known), csr_array(gold[known]))
 
     def rank(self, corpus: Corpus, k: int) -> Ranking:
         doubts = self._doubts(corpus, max(k, self.config.depth))
@@ -158,7 +158,7 @@ class Consensus:
             doubts.append(csr_array((values, (rows, ours[rows, ranks])), shape=shape))
         return doubts
 
-    def _learn(self, dev: Corpus, gold: csr_array) -> None:
+    def learn(self, dev: Corpus, gold: csr_array) -> None:
         """The exponents with the highest nDCG@5 on dev, one member at a time until none moves.
 
         Exponents other than 1 leave nothing of what the members' probabilities meant, so what comes

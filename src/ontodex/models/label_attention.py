@@ -5,26 +5,50 @@
 Attention weights sum to one and the first fully connected layer is linear, so W1 m + b = sum over t
 of a (W1 h + b): tokens are projected once to the small value width, and labels attend there. All
 scores are one matrix product, labels x (documents x tokens).
+
+`label_logits` goes on to the logits; `attend` stops before; `attend_candidates` serves a document
+its own labels; `attention` gives the weights themselves. bench/gpu_layers.py measures them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 # On a CPU labels are read in blocks, so that the scores of a batch stay in the cache.
 LABEL_BLOCK = 512
 
 
-def attend(h: Tensor, values: Tensor, queries: Tensor, mask: Tensor) -> Tensor:
-    """(n, l, v): the values of each document as each label reads them.
+def label_logits(
+    h: Tensor, values: Tensor, queries: Tensor, output: Tensor, mask: Tensor
+) -> Tensor:
+    """(n, l): what each label reads, through ReLU, times the label's output vector.
 
-    h (n, t, d) keys, values (n, t, v), queries (l, d), mask (n, t) True where a token is.
+    h (n, t, d) keys, values (n, t, v), queries (l, d), output (l, v) or (1, v) for all labels,
+    mask (n, t) True where a token is.
     """
-    if h.is_cuda:
-        return _attend_flat(h, values, queries, mask)
-    blocks = [torch.bmm(attention(h, block, mask), values) for block in queries.split(LABEL_BLOCK)]
-    return torch.cat(blocks, dim=1)
+    output = output.expand(len(queries), -1)
+    if not h.is_cuda:
+        blocks = zip(queries.split(LABEL_BLOCK), output.split(LABEL_BLOCK), strict=True)
+        read = [_dot(torch.bmm(attention(h, q, mask), values), o) for q, o in blocks]
+        return torch.cat(read, dim=1)
+    # Autocast would widen the (l, n, t) scores to fp32 for the softmax, which sums in fp32 anyway.
+    with torch.autocast("cuda", enabled=False):
+        return _form(h)(h, values.to(h.dtype), queries.to(h.dtype), output.to(h.dtype), mask)
+
+
+def attend(h: Tensor, values: Tensor, queries: Tensor, mask: Tensor) -> Tensor:
+    """(n, l, v): the values of each document as each label reads them."""
+    if not h.is_cuda:
+        read = [torch.bmm(attention(h, q, mask), values) for q in queries.split(LABEL_BLOCK)]
+        return torch.cat(read, dim=1)
+    with torch.autocast("cuda", enabled=False):
+        return flat_attend(h, values.to(h.dtype), queries.to(h.dtype), mask)
 
 
 def attention(h: Tensor, queries: Tensor, mask: Tensor) -> Tensor:
@@ -33,13 +57,25 @@ def attention(h: Tensor, queries: Tensor, mask: Tensor) -> Tensor:
     return scores.masked_fill(~mask[:, None, :], -torch.inf).softmax(dim=-1)
 
 
-def _attend_flat(h: Tensor, values: Tensor, queries: Tensor, mask: Tensor) -> Tensor:
-    # Autocast would widen the (l, n, t) scores to fp32 for the softmax, which sums in fp32 anyway.
-    with torch.autocast(h.device.type, enabled=False):
-        return _flat(h, values.to(h.dtype), queries.to(h.dtype), mask)
+def attend_candidates(h: Tensor, values: Tensor, queries: Tensor, mask: Tensor) -> Tensor:
+    """(n, c, v): what each document's own candidate labels read in it: queries (n, c, d)."""
+    scores = torch.bmm(queries, h.transpose(1, 2))
+    a = scores.masked_fill(~mask[:, None, :], -torch.inf).softmax(dim=-1)
+    return torch.bmm(a, values)
 
 
-def _flat(h: Tensor, values: Tensor, queries: Tensor, mask: Tensor) -> Tensor:
+def _dot(m: Tensor, output: Tensor) -> Tensor:
+    wide = torch.promote_types(m.dtype, torch.float32)
+    return (F.relu(m) * output).sum(-1, dtype=wide)  # (n, l)
+
+
+def flat_logits(h: Tensor, values: Tensor, queries: Tensor, output: Tensor, mask: Tensor) -> Tensor:
+    """`label_logits` as a GPU likes it; all arguments in one precision."""
+    return _dot(flat_attend(h, values, queries, mask), output)
+
+
+def flat_attend(h: Tensor, values: Tensor, queries: Tensor, mask: Tensor) -> Tensor:
+    """`attend` with one product for all scores."""
     n, t, d = h.shape
     # The mask is one more key dimension that every query reads with weight 1: no pass over the
     # (l, n, t) scores is spent on it. Eight columns keep rows aligned for the matrix units.
@@ -53,8 +89,18 @@ def _flat(h: Tensor, values: Tensor, queries: Tensor, mask: Tensor) -> Tensor:
     return torch.bmm(a.permute(1, 0, 2), values)  # (n, l, v)  # fmt: skip
 
 
-def attend_candidates(h: Tensor, values: Tensor, queries: Tensor, mask: Tensor) -> Tensor:
-    """(n, c, v): as `attend`, with each document's own candidate labels: queries (n, c, d)."""
-    scores = torch.bmm(queries, h.transpose(1, 2))
-    a = scores.masked_fill(~mask[:, None, :], -torch.inf).softmax(dim=-1)
-    return torch.bmm(a, values)
+def _form(h: Tensor) -> Callable[..., Tensor]:
+    """Compiled where gradients are wanted: compiling takes seconds, which only training wins back.
+
+    Compiled once for all batches: documents and tokens vary, the rest is fixed.
+    """
+    if not torch.is_grad_enabled() or find_spec("triton") is None:
+        return flat_logits
+    torch._dynamo.maybe_mark_dynamic(h, 0)
+    torch._dynamo.maybe_mark_dynamic(h, 1)
+    return compiled()
+
+
+@cache
+def compiled() -> Callable[..., Tensor]:
+    return torch.compile(flat_logits)

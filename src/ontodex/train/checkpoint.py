@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ontodex.errors import RunError
-from ontodex.files import atomic_path
+from ontodex.files import write_tensors
 
 NAME = "checkpoint.safetensors"
 
@@ -22,11 +22,8 @@ def exists(folder: Path) -> bool:
 
 def write(folder: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
     """Replace the checkpoint of a folder; a kill at any moment leaves the old one or the new."""
-    from safetensors.torch import save_file
-
-    plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    with atomic_path(folder / NAME) as temporary:
-        save_file(plain, temporary, metadata={"about": json.dumps(about)})
+    plain = {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in tensors.items()}
+    write_tensors(folder / NAME, plain, json.dumps(about))
 
 
 def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ontodex.config import Table
 from ontodex.config import read as read_config
 from ontodex.errors import RunError
-from ontodex.files import atomic_path, digest, write_text
+from ontodex.files import digest, write_tensors, write_text
 from ontodex.types import LabelSpace, Ontology
 
 FORMAT = 1
@@ -66,8 +66,6 @@ def save_tensors(
 
     An array larger than a shard is cut along its first axis; a JSON index says what lies where.
     """
-    from safetensors.numpy import save_file
-
     shards: list[dict[str, NDArray[Any]]] = [{}]
     index: dict[str, list[int]] = {}
     room = shard_bytes
@@ -80,8 +78,7 @@ def save_tensors(
             index.setdefault(key, []).append(len(shards) - 1)
             room -= piece.nbytes
     for number, shard in enumerate(shards):
-        with atomic_path(_shard(folder, name, number)) as temporary:
-            save_file(shard, temporary)
+        write_tensors(_shard(folder, name, number), shard)
     write_text(folder / f"{name}.index.json", json.dumps(index) + "\n")
 
 

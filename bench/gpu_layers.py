@@ -1,0 +1,187 @@
+"""The two costly layers of AttentionXML on a GPU, each beside the plain form, in one run.
+
+    python bench/gpu_layers.py
+
+Label attention: forward, backward and BCE of one batch, up to the logits; "paper" attends to the
+LSTM's states and applies the fully connected layer to what each label read. Error: distance of the
+gradient of the queries from that of float64, relative. Encoder: forward and backward of a BiLSTM.
+Prints two Markdown tables; milliseconds are medians of 20 batches, memory is the peak above the
+inputs. Needs a CUDA device.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ontodex.models.label_attention import attention, compiled, flat_logits
+from ontodex.models.parts import BiLSTM
+
+GIB = 2**30
+SIZES = [  # documents, tokens, labels, keys, values
+    (256, 500, 3_956, 512, 256),
+    (64, 500, 30_938, 512, 256),
+    (128, 300, 13_330, 1_024, 256),
+    (128, 500, 4_108, 1_024, 512),
+]
+
+
+@dataclass
+class Problem:
+    """One batch and one set of label parameters."""
+
+    h: Tensor
+    mask: Tensor
+    gold: Tensor
+    queries: Tensor
+    project: Tensor
+    output: Tensor
+
+    @classmethod
+    def of(cls, n: int, t: int, labels: int, d: int, v: int) -> Problem:
+        torch.manual_seed(0)
+        return cls(
+            h=torch.randn(n, t, d, device="cuda") * 0.3,
+            mask=torch.arange(t, device="cuda")
+            < torch.randint(t // 2, t + 1, (n, 1), device="cuda"),
+            gold=(torch.rand(n, labels, device="cuda") < 0.002).float(),
+            queries=torch.randn(labels, d, device="cuda") * 0.2,
+            project=torch.randn(v, d, device="cuda") * d**-0.5,
+            output=torch.randn(labels, v, device="cuda") * 0.05,
+        )
+
+    def to(self, dtype: torch.dtype) -> Problem:
+        leaves = (self.h, self.queries, self.project, self.output)
+        h, queries, project, output = (x.detach().to(dtype).requires_grad_() for x in leaves)
+        return Problem(h, self.mask, self.gold, queries, project, output)
+
+
+def paper(p: Problem) -> Tensor:
+    """Attend to the states, then the fully connected layer, label by label."""
+    m = torch.bmm(attention(p.h, p.queries, p.mask), p.h)  # (n, l, d)
+    return (F.relu(F.linear(m, p.project)) * p.output).sum(-1)
+
+
+def eager(p: Problem) -> Tensor:
+    return flat_logits(p.h, F.linear(p.h, p.project), p.queries, p.output, p.mask)
+
+
+def ours(p: Problem) -> Tensor:
+    return compiled()(p.h, F.linear(p.h, p.project), p.queries, p.output, p.mask)
+
+
+FORMS: list[tuple[str, Callable[[Problem], Tensor], torch.dtype]] = [
+    ("paper, fp32", paper, torch.float32),
+    ("paper, bf16", paper, torch.bfloat16),
+    ("re-associated, bf16", eager, torch.bfloat16),
+    ("the same, compiled, bf16", ours, torch.bfloat16),
+    ("the same, compiled, fp16", ours, torch.float16),
+]
+
+
+def backward(form: Callable[[Problem], Tensor], p: Problem) -> Tensor:
+    for leaf in (p.h, p.queries, p.project, p.output):
+        leaf.grad = None
+    # Summed over labels and scaled as in training, so that half precision has numbers to hold.
+    logits = form(p).to(torch.promote_types(p.h.dtype, torch.float32))
+    gold = p.gold.to(logits.dtype)
+    F.binary_cross_entropy_with_logits(logits, gold, reduction="sum").backward()
+    assert p.queries.grad is not None
+    return p.queries.grad
+
+
+def measure(work: Callable[[], object], repeat: int = 20) -> tuple[float, float]:
+    """(median milliseconds, peak GiB above what was held before)."""
+    for _ in range(3):
+        work()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    held = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(repeat + 1)]
+    events[0].record()
+    for event in events[1:]:
+        work()
+        event.record()
+    torch.cuda.synchronize()
+    times = sorted(a.elapsed_time(b) for a, b in pairwise(events))
+    return times[repeat // 2], (torch.cuda.max_memory_allocated() - held) / GIB
+
+
+def label_attention_table() -> None:
+    say("| documents, tokens, labels, keys, values | form | ms | x | GiB | error |")
+    say("|---|---|---|---|---|---|")
+    for size in SIZES:
+        problem = Problem.of(*size)
+        small = Problem.of(16, *size[1:])  # float64 of the whole batch would not fit
+        exact = backward(paper, small.to(torch.float64))
+        first = 0.0
+        for name, form, dtype in FORMS:
+            found = backward(form, small.to(dtype)).double()
+            error = float((found - exact).norm() / exact.norm())
+            torch.compiler.reset()
+            batch = problem.to(dtype)
+            ms, gib = measure(partial(backward, form, batch))
+            first = first or ms
+            sizes = ", ".join(f"{x:,}" for x in size)
+            say(f"| {sizes} | {name} | {ms:.1f} | {first / ms:.1f} | {gib:.1f} | {error:.1e} |")
+            del batch
+            torch.cuda.empty_cache()
+
+
+class OneCall(nn.Module):
+    """What most code does: one bidirectional LSTM over packed sequences."""
+
+    def __init__(self, width: int, units: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(width, units, batch_first=True, bidirectional=True)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        rows = nn.utils.rnn.pack_padded_sequence(
+            x, lengths.cpu(), batch_first=True, enforce_sorted=False
+        )
+        return self.lstm(rows)[0].data
+
+
+def encode_and_back(encoder: nn.Module, x: Tensor, lengths: Tensor, dtype: torch.dtype) -> None:
+    with torch.autocast("cuda", dtype, enabled=dtype != torch.float32):
+        h = encoder(x, lengths)
+    h.float().mean().backward()
+
+
+def encoder_table() -> None:
+    say("| documents, tokens, width, units | form | ms | x | GiB |")
+    say("|---|---|---|---|---|")
+    for n, t, width, units in [(128, 500, 128, 256), (128, 500, 256, 512)]:
+        x = torch.randn(n, t, width, device="cuda", requires_grad=True)
+        lengths = torch.randint(t // 2, t + 1, (n,), device="cuda")
+        plain, ours = OneCall(width, units).cuda(), BiLSTM(width, units).cuda()
+        first = 0.0
+        for name, encoder, dtype in [
+            ("one bidirectional call, packed, fp32", plain, torch.float32),
+            ("one bidirectional call, packed, bf16", plain, torch.bfloat16),
+            ("two one-way calls, fp16", ours, torch.bfloat16),
+        ]:
+            ms, gib = measure(partial(encode_and_back, encoder, x, lengths, dtype))
+            first = first or ms
+            sizes = f"{n}, {t}, {width}, {units}"
+            say(f"| {sizes} | {name} | {ms:.1f} | {first / ms:.1f} | {gib:.1f} |")
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    say(f"{torch.cuda.get_device_name()}, torch {torch.__version__}\n")
+    label_attention_table()
+    say("")
+    encoder_table()
