@@ -5,7 +5,8 @@
 
 The .npz is what bench/train_and_rank.py kept of each seed on a GPU machine, where the linear runs
 need not be. Prints Markdown: every single system and every consensus with the network (mean over
-seeds, lowest and highest behind it; sets by one threshold from dev), the overlap of the first k
+seeds, lowest and highest behind it; exponents 1 or from dev, sets by one threshold from dev), the
+overlap of the first k
 (Table 4), AUC and AUPR by how often labels occur (Table 6).
 """
 
@@ -56,6 +57,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, nargs="+", required=True)
     parser.add_argument("--dev", type=Path, required=True)
     parser.add_argument("--test", type=Path, required=True)
+    parser.add_argument("--weights", choices=["equal", "dev"], default="equal")
     given = parser.parse_args()
     dev, test = open_corpus(given.dev), open_corpus(given.test)
     runs = [load(folder) for folder in given.runs]
@@ -73,7 +75,9 @@ def main() -> None:
     for size in range(1, len(beside) + 1):
         for chosen in combinations(beside, size):
             name = " + ".join([given.rankings.stem, *(m.folder.name for m in chosen)])
-            row(name, [figures([seed, *chosen], dev, test, labels) for seed in seeds])
+            row(
+                name, [figures([seed, *chosen], dev, test, labels, given.weights) for seed in seeds]
+            )
     tables(given.rankings.stem, seeds[0], beside, test, labels)
 
 
@@ -95,10 +99,12 @@ def read_seeds(path: Path, dev: Corpus, test: Corpus, labels: LabelSpace) -> lis
 
 
 def figures(
-    members: Sequence[Member], dev: Corpus, test: Corpus, labels: LabelSpace
+    members: Sequence[Member], dev: Corpus, test: Corpus, labels: LabelSpace, weights: str = "equal"
 ) -> list[float]:
     """One system's or one consensus's figures on test, its threshold from dev."""
     system = members[0].model if len(members) == 1 else Consensus.of(members, labels)
+    if weights == "dev":
+        system.learn(dev, labels.gold(dev))
     decision = tune(DecideConfig(rule="threshold"), system.rank(dev, 100), labels.gold(dev), labels)
     ranking = system.rank(test, 100)
     metrics = evaluate(labels.gold(test), ranking, decision.apply(ranking), labels, replicates=0)

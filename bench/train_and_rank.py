@@ -52,7 +52,7 @@ def main() -> None:
             began = time.monotonic()
             ranking = run.rank(corpora[part], arguments.ranks)
             seconds = time.monotonic() - began
-            decided = run.decision.apply(ranking)
+            decided = run.decide(corpora[part], ranking)
             gold = run.labels.gold(corpora[part])
             metrics = evaluate(gold, ranking, decided, run.labels, replicates=0)
             line[part] = {name: round(100 * metrics[name], 2) for name in (*FIGURES, "MiF", "MaF")}

@@ -68,13 +68,14 @@ def settings_table(cls: type) -> str:
 def config_page() -> str:
     """Every setting of every table."""
     from ontodex.decide import DecideConfig
-    from ontodex.run import LabelsConfig
+    from ontodex.run import LabelsConfig, TrainConfig
 
     parts = [
         "# Settings\n\nMade from the code by `make docs`. A config file has the tables `[model]` "
-        "(with `name`), `[labels]` and `[decide]`; on the command line "
+        "(with `name`), `[labels]`, `[train]` and `[decide]`; on the command line "
         "`--set table.key=value`.\n",
         f"## [labels]\n\n{settings_table(LabelsConfig)}\n",
+        f"## [train]\n\n{settings_table(TrainConfig)}\n",
         f"## [decide]\n\n{settings_table(DecideConfig)}\n",
     ]
     for name in MODELS:

@@ -1,4 +1,4 @@
-"""A disk that fills up during training: one sentence, nothing lost, and the same command goes on."""
+"""A disk that fills up during training: one sentence, nothing lost, the same command goes on."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import pytest
 from ontodex.data import get
 from ontodex.train import store
 
-SMALL = (
-    "hidden=16 width=16 value=16 bag=256 train.epochs=2 train.batch=64 train.checkpoint_seconds=0"
-).split()
+SMALL = {"hidden": 16, "width": 16, "value": 16, "bag": 256, "train.epochs": 2, "train.batch": 64}
+SMALL["train.checkpoint_seconds"] = 0
 ROOM = 3_000_000  # bytes: more than any other file of a training than its checkpoints
 
 
@@ -27,7 +26,11 @@ def train(data: Path, out: Path, *, limit: int | None = None) -> subprocess.Comp
 
     command = [sys.executable, "-m", "ontodex", "train", "--model", "attentionxml"]
     command += ["--train", str(data / "train.jsonl"), "--dev", str(data / "dev.jsonl")]
-    command += ["--out", str(out), *(part for s in SMALL for part in ("--set", f"model.{s}"))]
+    command += [
+        "--out",
+        str(out),
+        *(p for key, v in SMALL.items() for p in ("--set", f"model.{key}={v}")),
+    ]
     return subprocess.run(command, capture_output=True, text=True, preexec_fn=shrink, check=False)
 
 

@@ -304,5 +304,7 @@ def test_suggest_reads_text_files_and_standard_input_alike(folder, tmp_path):
         "name": "Fish",
         "probability": 1.0,
         "path": ["Animals", "Fish"],
+        "level": 2,
+        "more_specific": [],
     }
     assert from_file.stdout == words.stdout

@@ -5,6 +5,7 @@ Nothing heavy is imported here, so that `ontodex --help` answers at once.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import sys
@@ -34,6 +35,8 @@ data_app = typer.Typer(help="Ready-made data sets.", no_args_is_help=True)
 ontology_app = typer.Typer(help="Look into an ontology.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 app.add_typer(ontology_app, name="ontology")
+keys_app = typer.Typer(help="Keys for the service; the file holds hashes.", no_args_is_help=True)
+app.add_typer(keys_app, name="keys")
 
 Json = Annotated[bool, Option("--json", help="Print JSON for programs.")]
 Device = Annotated[str, Option(help="auto, cpu or cuda.")]
@@ -46,6 +49,7 @@ Set = Annotated[
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; our errors become one sentence and exit code 2, never a traceback."""
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
+    logging.getLogger("gensim").setLevel(logging.WARNING)  # it reports every pass it makes
     progress.show()
     try:
         app(arguments)
@@ -56,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _complain("the machine's memory is used up", "use a smaller corpus or batch")
         raise SystemExit(2) from error
     except OSError as error:
-        _complain(f"{error.filename or 'file'}: {error.strerror or error}")
+        _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         raise SystemExit(2) from error
 
 
@@ -234,42 +238,105 @@ def suggest(
 
     ontodex suggest runs/floor "Brown trout return to the restored city stream."
     """
+    from ontodex.outline import lines, outline, rows
     from ontodex.run import load
 
-    found = load(run, device=device).suggest(
-        _text(text), limit=limit, threshold=threshold, language=language
-    )
-    rows = [
-        {"label": s.label, "name": s.name, "probability": s.probability, "path": list(s.path)}
-        for s in found
-    ]
-    _print(rows, as_json, lambda: suggestion_lines(found))
+    loaded, words = load(run, device=device), _text(text)
+    found = loaded.suggest(words, limit=limit, threshold=threshold, language=language)
+    ontology = loaded.labels.ontology
+    if ontology is None or not found:
+        plain = [dataclasses.asdict(suggestion) for suggestion in found]
+        _print(plain, as_json, lambda: suggestion_lines(found))
+        return
+    considered = loaded.considered(words, language=language)
+    places = outline(found, considered, ontology, language=language)
+    _print(rows(places), as_json, lambda: "\n".join(lines(places)))
 
 
 @app.command()
 def explain(
     run: Annotated[Path, Argument(help="Run folder.")],
     text: Annotated[str, Argument(help="The text, a file with it, or - for standard input.")],
-    label: Annotated[str | None, Option(help="Concept id or name; else the best one.")] = None,
+    label: Annotated[
+        str | None, Option(help="Concept id or name; else the best one, or how the set was chosen.")
+    ] = None,
     html: Annotated[Path | None, Option(help="Also write a page with the highlights.")] = None,
     as_json: Json = False,
     device: Device = "cpu",
 ) -> None:
     """The text with the words that speak for a concept.
 
+    Without a label, a system that chooses a set label by label shows how it did: what each choice
+    looked at, and the coverage of each level of the ontology.
+
     ontodex explain runs/parabel article.txt --label "Water quality"
     """
-    from ontodex.explain import highlighted, page, to_dict
+    from ontodex.explain import highlighted, page, set_page, set_picture, set_to_dict, to_dict
     from ontodex.files import write_text
+    from ontodex.models.base import ExplainsSet
     from ontodex.run import load
 
-    explanation = load(run, device=device).explain(_text(text), label)
+    loaded = load(run, device=device)
+    if label is None and isinstance(loaded.model, ExplainsSet):
+        attention = loaded.explain_set(_text(text))
+        if html is not None:
+            write_text(html, set_page(attention, loaded.labels))
+        record = set_to_dict(attention, loaded.labels)
+        _print(record, as_json, lambda: set_picture(attention, loaded.labels))
+        return
+    explanation = loaded.explain(_text(text), label)
     if html is not None:
         write_text(html, page(explanation))
     if as_json:
         _print(to_dict(explanation), True, str)
     else:
         highlighted(explanation)
+
+
+@app.command()
+def index(
+    run: Annotated[Path, Argument(help="Run folder.")],
+    source: Annotated[Path, Argument(metavar="IN", help="Documents in any corpus format.")],
+    out: Annotated[
+        Path, Argument(metavar="OUT", help="Table to write: .csv, .tsv, .jsonl or .parquet.")
+    ],
+    limit: Annotated[int | None, Option(min=1, help="How many concepts at the most.")] = None,
+    threshold: Annotated[
+        float | None, Option(min=0.0, max=1.0, help="Least probability, not the run's decision.")
+    ] = None,
+    language: Annotated[str | None, Option(help="Language of the names.")] = None,
+    block: Annotated[int, Option(min=1, help="Documents computed and kept together.")] = 1_000,
+    workers: Annotated[
+        int | None, Option(min=1, help="Processes; else one a processor, or one for a GPU.")
+    ] = None,
+    ray: Annotated[
+        str | None, Option(metavar="ADDRESS|local", help="Compute on a Ray cluster.")
+    ] = None,
+    as_json: Json = False,
+    device: Device = "cpu",
+) -> None:
+    """The concepts of many documents, as a table. Started again after a kill, it goes on.
+
+    ontodex index runs/parabel articles.jsonl articles-indexed.csv
+    """
+    from ontodex.index import Places
+    from ontodex.index import index as index_documents
+
+    done = index_documents(
+        run,
+        source,
+        out,
+        limit=limit,
+        threshold=threshold,
+        language=language,
+        block=block,
+        workers=workers,
+        ray=ray,
+        device=device,
+    )
+    rejected = f"; {done.rejected:,} rejected, see {Places(out).rejects}" if done.rejected else ""
+    text = f"{done.documents:,} documents indexed in {out}{rejected}"
+    _print(dataclasses.asdict(done), as_json, lambda: text)
 
 
 @app.command()
@@ -336,6 +403,7 @@ def experiment(
 def prepare(
     corpora: Annotated[list[Path], Argument(metavar="CORPUS...", help="Train first, then others.")],
     out: Annotated[Path, Option("--out", help="Folder to write.")],
+    ontology: OntologyPath = None,
     set_: Set = None,
 ) -> None:
     """Features ahead of time, without the text, for training on another machine.
@@ -346,12 +414,44 @@ def prepare(
     from ontodex.features.prepare import PrepareConfig
     from ontodex.features.prepare import prepare as prepare_corpora
     from ontodex.read import open_corpus
+    from ontodex.read.split import set_aside
 
     tables = settings.read(None, set_ or [])
     config = settings.build(PrepareConfig, tables.get("prepare", {}), "prepare")
     named = {path.name.split(".")[0]: open_corpus(path) for path in corpora}
-    for name, corpus in prepare_corpora(named, out, config).items():
+    lists = None
+    train, known = next(iter(named.values())), _ontology(ontology)
+    if known is not None:
+        from ontodex.ontology.levels import lists_with_ancestors
+
+        lists = lists_with_ancestors(known, train.labels())
+    # Without a dev corpus, training sets a tenth aside: it will learn from the rest first.
+    parts = [train] if len(named) > 1 else [train, set_aside(train)[0]]
+    prepared = prepare_corpora(named, out, config, label_lists=lists, learned=parts, ontology=known)
+    for name, corpus in prepared.items():
         typer.echo(f"{out / name}: {len(corpus):,} documents")
+
+
+@app.command()
+def update(
+    run: Annotated[Path, Argument(help="Run folder of a system that remembers documents.")],
+    corpus: Annotated[Path, Argument(help="New labelled documents; labels may be new too.")],
+    device: Device = "auto",
+) -> None:
+    """Put new documents into a run without retraining.
+
+    ontodex update runs/dxml new.jsonl
+    """
+    from ontodex.read import open_corpus
+    from ontodex.run import load
+    from ontodex.run import update as update_run
+
+    known, documents = len(load(run).labels), open_corpus(corpus)
+    updated = update_run(run, documents, device=device)
+    typer.echo(
+        f"{len(documents):,} documents and {len(updated.labels) - known:,} new labels are now in "
+        f"{run}; evaluate it again"
+    )
 
 
 @ontology_app.command("show")
@@ -369,6 +469,127 @@ def ontology_show(
 
     for line in show(read_ontology(ontology), concept, depth=depth):
         typer.echo(line)
+
+
+@app.command()
+def serve(
+    runs: Annotated[list[Path], Argument(metavar="RUN...", help="Run folders, the usual first.")],
+    host: Annotated[str, Option(help="Address to bind; other than loopback needs keys.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, Option(help="0 takes any free one.")] = 8000,
+    database: Annotated[str, Option(help="SQLite file, or a URL such as postgresql://...")] = (
+        "decisions.sqlite"
+    ),
+    keys: Annotated[Path | None, Option(help="File of `ontodex keys add`.")] = None,
+    user_header: Annotated[str, Option(help="Header in which a proxy says who asks.")] = "",
+    proxy: Annotated[
+        list[str] | None, Option(help="Address of that proxy; else loopback. May be repeated.")
+    ] = None,
+    name: Annotated[
+        list[str] | None, Option(help="Host name by which it is reached. May be repeated.")
+    ] = None,
+    max_body: Annotated[int, Option(help="Bytes of a body.")] = 2_000_000,
+    max_upload: Annotated[int, Option(help="Bytes of an upload.")] = 20_000_000,
+    queue: Annotated[int, Option(help="Documents that may wait; more are refused.")] = 128,
+    batch: Annotated[int, Option(help="Documents that are ranked together.")] = 32,
+    timeout: Annotated[float, Option(help="Seconds for an answer.")] = 30.0,
+    device: Device = "cpu",
+) -> None:
+    """Serve runs: REST, the REST of Annif under /v1, and the curator's page.
+
+    ontodex serve runs/parabel --port 8000
+    """
+    from ontodex.errors import require
+
+    for module in ("fastapi", "uvicorn", "sqlalchemy", "multipart"):
+        require(module, extra="serve", purpose="serving")
+    from ontodex.serve.api import serve as serve_runs
+    from ontodex.serve.service import ServeConfig
+
+    config = ServeConfig(
+        host=host,
+        port=port,
+        database=database,
+        keys=keys,
+        user_header=user_header,
+        proxies=tuple(proxy or ServeConfig.proxies),
+        names=tuple(name or ()),
+        max_body=max_body,
+        max_upload=max_upload,
+        queue=queue,
+        batch=batch,
+        timeout=timeout,
+        device=device,
+    )
+    serve_runs(runs, config, ready=lambda address: typer.echo(f"serving on {address}"))
+
+
+@app.command()
+def learn(
+    run: Annotated[Path, Argument(help="Run folder.")],
+    database: Annotated[str, Option(help="SQLite file or URL, as `ontodex serve` had it.")] = (
+        "decisions.sqlite"
+    ),
+    as_json: Json = False,
+    device: Device = "cpu",
+) -> None:
+    """Learn thresholds and documents from curators' decisions; says what it changed.
+
+    ontodex learn runs/parabel --database decisions.sqlite
+    """
+    from ontodex.errors import require
+
+    require("sqlalchemy", extra="serve", purpose="reading decisions")
+    from ontodex.serve.database import Database
+    from ontodex.serve.learn import learn as learn_decisions
+
+    opened = Database.open(database)
+    try:
+        lesson = learn_decisions(run, opened, device=device)
+    finally:
+        opened.close()
+    _print(lesson.to_dict(), as_json, lesson.text)
+
+
+@keys_app.command("add")
+def keys_add(
+    file: Annotated[Path, Argument(metavar="KEYS", help="File of keys, made if missing.")],
+    name: Annotated[str, Argument(help="Who gets it; signs the decisions.")],
+) -> None:
+    """Make a key and print it: it is nowhere else.
+
+    ontodex keys add keys.tsv ada
+    """
+    from ontodex.serve import keys
+
+    typer.echo(keys.add(file, name))
+
+
+@keys_app.command("list")
+def keys_list(file: Annotated[Path, Argument(metavar="KEYS", help="File of keys.")]) -> None:
+    """Who has a key, and since when.
+
+    ontodex keys list keys.tsv
+    """
+    from ontodex.serve import keys
+
+    for name, day in keys.names(file).items():
+        typer.echo(f"{day}  {name}")
+
+
+@keys_app.command("remove")
+def keys_remove(
+    file: Annotated[Path, Argument(metavar="KEYS", help="File of keys.")],
+    name: Annotated[str, Argument(help="Whose key is taken away.")],
+) -> None:
+    """Take a key away; a service that runs notices at once.
+
+    ontodex keys remove keys.tsv ada
+    """
+    from ontodex.serve import keys
+
+    keys.remove(file, name)
 
 
 def suggestion_lines(found: Sequence[Suggestion]) -> str:

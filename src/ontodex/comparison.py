@@ -240,7 +240,7 @@ def _measure(run: Run, corpus: Corpus, labels: LabelSpace, gold: csr_array) -> _
     place = np.array([labels.column[label] for label in run.labels.ids], dtype=np.int32)
     own = run.rank(corpus)
     ranking = _moved(own, place)
-    decided = _moved(run.decision.apply(own), place)
+    decided = _moved(run.decide(corpus, own), place)
     found, sizes = hits(gold, ranking), gold_sizes(gold)
     propensity = propensity_of_columns(labels, gold.shape[1])
     gains, best = propensity_gains(max(KS), gold, ranking, propensity)

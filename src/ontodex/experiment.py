@@ -19,6 +19,8 @@ from pathlib import Path
 
 from ontodex import config, data
 from ontodex.config import Table, build, nearest
+from ontodex.corrupt import NOISES, Noise, corrupt_corpus
+from ontodex.curves import Curve
 from ontodex.errors import ConfigError, OntodexError, RunError
 from ontodex.models import find
 from ontodex.ontology import read_ontology
@@ -48,12 +50,33 @@ class CorpusPlan:
     dev: str = ""  # else a tenth of train
     test: str = ""
     ontology: str = ""
+    # Rates of noise in the training labels: each is one more run of every system, and a curve.
+    missing: tuple[float, ...] = ()
+    invalid: tuple[float, ...] = ()
+    flip: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        for noise in NOISES:
+            if not all(0 < rate <= 1 for rate in getattr(self, noise)):
+                raise ValueError(f"{noise} holds rates in (0, 1]; without noise is always run")
         if self.ready and any(getattr(self, part) for part in PARTS):
             raise ValueError("takes either ready or paths, not both")
         if not self.ready and not (self.train and self.test):
             raise ValueError("needs train and test, or ready")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A corpus of the plan, as it is or with noise in its training labels."""
+
+    name: str  # in the file
+    plan: CorpusPlan
+    noise: Noise | None = None
+    rate: float = 0.0
+
+    @property
+    def folder(self) -> str:
+        return self.name if self.noise is None else f"{self.name}-{self.noise}-{self.rate:g}"
 
 
 @dataclass(frozen=True)
@@ -83,6 +106,14 @@ class Plan:
     corpora: Mapping[str, CorpusPlan]
     systems: Mapping[str, SystemPlan]
     published: Mapping[str, Sequence[Row]]  # by corpus
+
+    def sources(self) -> Iterator[Source]:
+        """Every corpus, and every rate of noise in it."""
+        for name, corpus in self.corpora.items():
+            yield Source(name, corpus)
+            for noise in NOISES:
+                for rate in getattr(corpus, noise):
+                    yield Source(name, corpus, noise, rate)
 
     def systems_on(self, corpus: str) -> list[SystemPlan]:
         return [s for s in self.systems.values() if not s.on or corpus in s.on]
@@ -198,23 +229,29 @@ class Parts:
     """The documents of a corpus plan, read when they are first needed."""
 
     paths: Mapping[str, Path]
+    noise: Noise | None = None
+    rate: float = 0.0
 
     @classmethod
-    def of(cls, plan: CorpusPlan, *, root: Path, out: Path) -> Parts:
+    def of(cls, source: Source, *, root: Path, out: Path) -> Parts:
         """A ready set is taken from below the root where it lies there, else made below `out`."""
+        plan, noise, rate = source.plan, source.noise, source.rate
         if not plan.ready:
-            return cls({p: root / getattr(plan, p) for p in PARTS if getattr(plan, p)})
+            paths = {p: root / getattr(plan, p) for p in PARTS if getattr(plan, p)}
+            return cls(paths, noise, rate)
         there = root / plan.ready
         folder = there if (there / data.MANIFEST).exists() else out / "data" / plan.ready
         made = {path.name.split(".")[0]: path for path in data.get(plan.ready, folder)}
-        return cls({part: made[part] for part in PARTS if part in made})
+        return cls({part: made[part] for part in PARTS if part in made}, noise, rate)
 
     @cached_property
     def train_and_dev(self) -> tuple[Corpus, Corpus]:
-        corpus = open_corpus(self.paths["train"])
-        return (
-            (corpus, open_corpus(self.paths["dev"])) if "dev" in self.paths else set_aside(corpus)
+        """Only what is learned from is noisy: dev, which chooses, stays as it is."""
+        train = open_corpus(self.paths["train"])
+        train, dev = (
+            (train, open_corpus(self.paths["dev"])) if "dev" in self.paths else set_aside(train)
         )
+        return (corrupt_corpus(train, self.noise, self.rate) if self.noise else train), dev
 
     @cached_property
     def test(self) -> Corpus:
@@ -229,32 +266,48 @@ def run_experiment(path: Path, out: Path, *, root: Path, device: str = "auto") -
     """Run what the file asks for and `out` does not hold yet, and write the table there."""
     plan = read_plan(path)
     device = pick(device)  # once: loading torch must not count as the first system's training
-    sections = []
-    for name, corpus in plan.corpora.items():
-        rows = list(_rows(plan, name, corpus, root=root, out=out, device=device))
-        sections.append(Section(name, [*rows, *plan.published.get(name, ())]))
-    results = Results(plan.title, plan.note, sections)
+    sections = {}
+    for source in plan.sources():
+        rows = list(_rows(plan, source, root=root, out=out, device=device))
+        quoted = plan.published.get(source.name, ()) if source.noise is None else ()
+        sections[source] = Section(source.folder, [*rows, *quoted])
+    clean = [section for source, section in sections.items() if source.noise is None]
+    results = Results(plan.title, plan.note, clean, _curves(plan, sections))
     results.write(out)
     return results
 
 
-def _rows(
-    plan: Plan, name: str, corpus: CorpusPlan, *, root: Path, out: Path, device: str
-) -> Iterator[Row]:
+def _curves(plan: Plan, sections: Mapping[Source, Section]) -> list[Curve]:
+    """Each corpus under each kind of noise, from rate 0 on."""
+    curves = []
+    for name, corpus in plan.corpora.items():
+        for noise in NOISES:
+            if getattr(corpus, noise):
+                chosen = {
+                    source.rate: section
+                    for source, section in sections.items()
+                    if source.name == name and source.noise in (None, noise)
+                }
+                curves.append(Curve(name, noise, chosen))
+    return curves
+
+
+def _rows(plan: Plan, source: Source, *, root: Path, out: Path, device: str) -> Iterator[Row]:
     """A line for each system on one corpus; what fails is a line too, and the others go on."""
     parts: Parts | None = None
-    for system in plan.systems_on(name):
+    for system in plan.systems_on(source.name):
         done: list[Path] = []
         failure = ""
-        for folder, tables in plan.jobs(system, out / "runs" / name):
+        for folder, tables in plan.jobs(system, out / "runs" / source.folder):
             try:
-                parts = parts or Parts.of(corpus, root=root, out=out)
+                parts = parts or Parts.of(source, root=root, out=out)
                 _finish(folder, tables, parts, device)
                 done.append(folder)
             except (OntodexError, OSError, MemoryError, RuntimeError, ValueError) as error:
                 failure = _sentence(error)
                 own = isinstance(error, OntodexError)
-                logger.warning("%s on %s: %s", system.name, name, failure, exc_info=not own)
+                where = f"{system.name} on {source.folder}"
+                logger.warning("%s: %s", where, failure, exc_info=not own)
         yield measured_row(system.name, done, failure)
 
 
@@ -282,9 +335,8 @@ def _refuse_another(folder: Path, tables: Table, parts: Parts) -> None:
     """A finished run stands for the plan only if settings, documents and members are the plan's."""
     manifest = store.verify(folder)
     hint = f"remove {folder} to run it anew, or give the system another name"
-    if (folder / "config.toml").read_text(encoding="utf-8") != config.dump(
-        resolve(tables).tables()
-    ):
+    # Resolved, not as text: a setting that is newer than the run had its default value then.
+    if resolve(store.load_config(folder)).tables() != resolve(tables).tables():
         raise RunError(f"{folder}: finished with other settings than the file says", hint=hint)
     if manifest["train"]["key"] != parts.train_and_dev[0].key:
         raise RunError(f"{folder}: trained on other documents", hint=hint)
@@ -303,4 +355,4 @@ def _measured_on(folder: Path) -> str | None:
         return None
 
 
-__all__ = ["CorpusPlan", "Plan", "SystemPlan", "read_plan", "run_experiment"]
+__all__ = ["CorpusPlan", "Plan", "Source", "SystemPlan", "read_plan", "run_experiment"]

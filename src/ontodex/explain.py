@@ -9,7 +9,14 @@ import html
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
+from ontodex.models.base import SetAttention
 from ontodex.run import Explanation
+from ontodex.types import LabelSpace
+
+BLOCKS = "·▁▂▃▄▅▆▇█"
+LOOKED_AT = 3  # predicted labels shown for each choice
 
 
 def pieces(explanation: Explanation) -> Iterator[tuple[str, float]]:
@@ -72,6 +79,103 @@ def _style(weight: float) -> str:
 
 def _title(explanation: Explanation) -> str:
     return f"{explanation.name} ({explanation.label}), probability {explanation.probability:.3f}"
+
+
+def set_to_dict(attention: SetAttention, labels: LabelSpace) -> dict[str, Any]:
+    """For programs: what the levels predicted, and for each choice what it looked at."""
+    predicted = [
+        {"label": labels.ids[column], "name": labels.name(column), "level": level, "probability": p}
+        for column, level, p in zip(
+            attention.predicted.tolist(),
+            attention.predicted_levels.tolist(),
+            attention.predicted_probabilities.tolist(),
+            strict=True,
+        )
+    ]
+    chosen = [
+        {
+            "label": labels.ids[column],
+            "name": labels.name(column),
+            "probability": float(attention.chosen_probabilities[step]),
+            "generated": float(attention.generated[step]),
+            "attention": attention.attention[step].tolist(),
+            "level_attention": attention.level_attention[step].tolist(),
+            "coverage": attention.coverage[step].tolist(),
+        }
+        for step, column in enumerate(attention.chosen.tolist())
+    ]
+    return {"predicted": predicted, "chosen": chosen}
+
+
+def set_picture(attention: SetAttention, labels: LabelSpace) -> str:
+    """For the terminal: the labels in the order they were chosen, the coverage of each level after
+    each choice (the fuller the block, the more attention it has had), what a choice looked at."""
+    if not len(attention.chosen):
+        return f"no label was chosen; the levels predicted {len(attention.predicted)}"
+    n_levels = attention.coverage.shape[1]
+    levels = " ".join(f"{level:>2}" for level in range(1, n_levels + 1))
+    lines = [f"{'p':>5}  new  {levels}  chosen, and the predictions it looked at"]
+    full = max(float(attention.coverage.max()), 1e-9)
+    for step, column in enumerate(attention.chosen.tolist()):
+        covered = attention.coverage[step] / full * (len(BLOCKS) - 1)
+        blocks = " ".join(f" {BLOCKS[round(float(value))]}" for value in covered)
+        p, new = attention.chosen_probabilities[step], attention.generated[step]
+        looked = _looked_at(attention, step, labels)
+        seen = ", ".join(f"{name} {weight:.2f}" for name, weight in looked) or "nothing"
+        lines.append(f"{p:5.3f} {new:4.2f}  {blocks}  {labels.name(column)}  <- {seen}")
+    totals = " ".join(f"{value:2.0f}" for value in attention.coverage[-1])
+    return "\n".join([*lines, f"{'coverage':>10}  {totals}"])
+
+
+def _looked_at(
+    attention: SetAttention, step: int, labels: LabelSpace
+) -> Iterator[tuple[str, float]]:
+    """The predicted labels a choice looked at most, with the weight of each."""
+    weights = attention.attention[step]
+    for c in np.argsort(-weights, kind="stable")[:LOOKED_AT]:
+        if weights[c] >= 0.01:
+            yield labels.name(int(attention.predicted[c])), float(weights[c])
+
+
+def set_page(attention: SetAttention, labels: LabelSpace) -> str:
+    """A self-contained HTML page: a row a choice, a column a predicted label, level by level; the
+    darker a cell, the more the choice looked at that label, and how far a level is covered."""
+    n_levels = attention.coverage.shape[1]
+    names = [labels.name(column) for column in attention.predicted.tolist()]
+    heads = [f"level {level}" for level in range(1, n_levels + 1)]
+    levels = attention.predicted_levels.tolist()
+    heads += [f"{level}: {name}" for level, name in zip(levels, names, strict=True)]
+    head = "".join(f'<th scope="col"><span>{html.escape(text)}</span></th>' for text in heads)
+    full = max(float(attention.coverage.max(initial=0)), 1e-9)
+    rows = []
+    for step, column in enumerate(attention.chosen.tolist()):
+        cells = [_cell(value / full, f"{value:.2f}") for value in attention.coverage[step]]
+        cells += [_cell(weight, f"{weight:.2f}") for weight in attention.attention[step]]
+        name = f"{labels.name(column)} ({attention.chosen_probabilities[step]:.3f})"
+        rows.append(f'<tr><th scope="row">{html.escape(name)}</th>{"".join(cells)}</tr>')
+    caption = (
+        "Labels in the order they were chosen: the coverage of each level so far, then the "
+        "attention to each predicted label."
+    )
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>How the labels were chosen</title>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 1rem/1.4 system-ui, sans-serif; margin: 3rem auto; padding: 0 1rem; }}
+table {{ border-collapse: collapse; }}
+caption {{ text-align: left; padding-bottom: 1rem; }}
+thead span {{ writing-mode: vertical-rl; transform: rotate(180deg); font-weight: normal; }}
+th[scope=row] {{ text-align: right; padding-right: .6em; font-weight: normal; }}
+td {{ width: 2.4em; height: 2em; text-align: center; font-size: .7em; }}
+td {{ background: rgb(46 160 67 / calc(var(--w) * .8)); }}
+</style></head><body><table><caption>{caption}</caption>
+<thead><tr><th></th>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></body></html>
+"""
+
+
+def _cell(share: float, text: str) -> str:
+    return f'<td style="--w:{share:.2f}">{text}</td>'
 
 
 def page(explanation: Explanation) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bz2
 import contextlib
+import ctypes
 import errno
 import gzip
 import hashlib
@@ -17,6 +18,7 @@ import lzma
 import os
 import secrets
 import shutil
+import sys
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -92,7 +94,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         yield temporary
         for inside in (temporary, *temporary.rglob("*")):
             sync(inside)
-        while not _renamed(temporary, path):
+        while not (_renamed(temporary, path) or _exchanged(temporary, path)):
             old = _part(path)
             os.replace(path, old)
             shutil.rmtree(old, ignore_errors=True)
@@ -110,6 +112,16 @@ def _renamed(folder: Path, target: Path) -> bool:
             raise
         return False
     return True
+
+
+def _exchanged(folder: Path, target: Path) -> bool:
+    """Whether the two changed names in one step, so that `target` is there at every moment; Linux
+    can do that, on most file systems."""
+    call = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
+    if call is None:
+        return False
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return bool(call(here, os.fsencode(folder), here, os.fsencode(target), exchange) == 0)
 
 
 def _part(path: Path) -> Path:

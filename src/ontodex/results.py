@@ -10,12 +10,15 @@ from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ontodex import tables
 from ontodex.config import nearest
 from ontodex.errors import ConfigError
 from ontodex.files import write_text
+
+if TYPE_CHECKING:
+    from ontodex.curves import Curve
 
 METRICS = (
     "P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", "MiF", "MaF"
@@ -157,6 +160,7 @@ class Results:
     title: str
     note: str
     sections: Sequence[Section]
+    curves: Sequence[Curve] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return {"columns": [*METRICS, *COSTS], **dataclasses.asdict(self)}
@@ -167,6 +171,8 @@ class Results:
         for section in self.sections:
             lines = [section.corpus, section.facts(), tables.aligned(section.table())]
             parts.append("\n".join([*lines, *section.notes()]))
+        for curve in self.curves:
+            parts += [curve.title, *map(tables.aligned, curve.tables()), *curve.failures()]
         return "\n\n".join(parts)
 
     def markdown(self) -> str:
@@ -174,6 +180,10 @@ class Results:
         for section in self.sections:
             parts += [f"## {section.corpus}", section.facts(), tables.markdown(section.table())]
             parts += ["\n".join(f"- {note}" for note in section.notes())] * bool(section.notes())
+        for curve in self.curves:
+            parts += [f"## {curve.title}", f"![{curve.title}]({curve.file_name})"]
+            parts += [tables.markdown(table) for table in curve.tables()]
+            parts += ["\n".join(f"- {text}" for text in curve.failures())] * bool(curve.failures())
         return "\n\n".join(parts) + "\n"
 
     def html(self) -> str:
@@ -195,14 +205,20 @@ class Results:
                 tables.html(section.table()),
                 f'<ul class="quiet">{notes}</ul>' if notes else "",
             ]
+        for curve in self.curves:
+            notes = "".join(f"<li>{escape(text)}</li>" for text in curve.failures())
+            parts += [f"<h2>{escape(curve.title)}</h2>", *map(tables.html, curve.tables())]
+            parts += [f'<ul class="quiet">{notes}</ul>' if notes else ""]
         return "\n".join([*parts, "</body></html>"]) + "\n"
 
     def write(self, folder: Path) -> None:
-        """results.md, results.html and results.json."""
+        """results.md, results.html, results.json, and a picture of each curve."""
         write_text(folder / "results.md", self.markdown())
         write_text(folder / "results.html", self.html())
         text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False)
         write_text(folder / "results.json", text + "\n")
+        for curve in self.curves:
+            curve.draw(folder)
 
 
 __all__ = ["Figure", "Results", "Row", "Section", "measured_row", "quoted_row"]

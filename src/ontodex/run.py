@@ -22,9 +22,19 @@ from ontodex import __version__
 from ontodex import config as settings
 from ontodex.config import Table, build, nearest
 from ontodex.errors import ConfigError, DataError, RunError
-from ontodex.files import write_text
+from ontodex.files import atomic_folder, digest, write_text
 from ontodex.models import find
-from ontodex.models.base import Explains, Model, Resumes, Span
+from ontodex.models.base import (
+    Decides,
+    Explains,
+    ExplainsSet,
+    Model,
+    Refits,
+    Resumes,
+    SetAttention,
+    Span,
+    Updates,
+)
 from ontodex.ontology import read_ontology, write_ontology
 from ontodex.ontology.levels import assign, for_labels, label_ancestors
 from ontodex.read.split import set_aside
@@ -48,6 +58,13 @@ class LabelsConfig:
     def __post_init__(self) -> None:
         if self.min_count < 1:
             raise ValueError(f"min_count must be at least 1, not {self.min_count}")
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """What is learned from."""
+
+    refit: bool = False  # once dev has decided, learn again from train and dev together
 
 
 @dataclass(frozen=True)
@@ -78,6 +95,7 @@ class RunSettings:
     name: str
     model: Any
     labels: LabelsConfig
+    train: TrainConfig
     decide: Any
     model_class: type[Model] = field(repr=False)
 
@@ -85,6 +103,7 @@ class RunSettings:
         return {
             "model": {"name": self.name, **_stored(self.model)},
             "labels": _stored(self.labels),
+            "train": _stored(self.train),
             "decide": _stored(self.decide),
         }
 
@@ -101,20 +120,25 @@ def resolve(tables: Mapping[str, Any]) -> RunSettings:
     """The complete settings of a run; a table or key that nobody reads is refused."""
     from ontodex.decide import DecideConfig
 
+    known = ["model", "labels", "train", "decide"]
     for table in tables:
-        if table not in ("model", "labels", "decide"):
-            raise ConfigError(
-                f"there is no table [{table}]{nearest(table, ['model', 'labels', 'decide'])}"
-            )
+        if table not in known:
+            raise ConfigError(f"there is no table [{table}]{nearest(table, known)}")
     model_table = dict(tables.get("model", {}))
     name = model_table.pop("name", None)
     if not isinstance(name, str):
         raise ConfigError("[model] has no name", hint="say --model NAME, or name = ... in [model]")
     model_class = find(name)
+    train_config = build(TrainConfig, tables.get("train", {}), "train")
+    if train_config.refit and not issubclass(model_class, Refits):
+        raise ConfigError(
+            f"[train] refit: the system {name!r} cannot be refitted", hint="leave it false"
+        )
     return RunSettings(
         name,
         build(model_class.Config, model_table, "model"),
         build(LabelsConfig, tables.get("labels", {}), "labels"),
+        train_config,
         build(DecideConfig, tables.get("decide", {}), "decide"),
         model_class,
     )
@@ -152,10 +176,15 @@ def train(
     if isinstance(model, Resumes):
         model.work = out / "work"
     model.fit(train, dev, labels)
+    judged = model.rank(dev, RANKS)
+    if isinstance(model, Refits) and chosen.train.refit:
+        learned = labels
+        labels = _refit(model, train.joined(dev), learned, chosen, out)
+        judged = _moved(judged, learned, labels)
     fitted = time.monotonic()
     (out / "model").mkdir(exist_ok=True)
     model.save(out / "model")
-    decision = decide.tune(chosen.decide, model.rank(dev, RANKS), labels.gold(dev), labels)
+    decision = decide.tune(chosen.decide, judged, labels.gold(dev), labels)
     decision.save(out / "decision.json")
     about = {
         "ontodex": __version__,
@@ -169,6 +198,24 @@ def train(
     clear(out)
     store.finish(out, about)
     return load(out, device=device)
+
+
+def _refit(
+    model: Refits, everything: Corpus, learned: LabelSpace, chosen: RunSettings, out: Path
+) -> LabelSpace:
+    """Teach the model all documents, those of dev too; gives the labels it then knows."""
+    if isinstance(model, Resumes):
+        model.work = out / "work" / "refit"
+    labels = LabelSpace.of(everything, learned.ontology, min_count=chosen.labels.min_count)
+    store.save_labels(labels, out / "labels.tsv")
+    model.refit(everything, labels)
+    return labels
+
+
+def _moved(ranking: Ranking, old: LabelSpace, new: LabelSpace) -> Ranking:
+    """The same answers in the columns of another label space that has all of the labels."""
+    column = np.array([*(new.column[label] for label in old.ids), -1])
+    return Ranking.sort(column[ranking.columns], ranking.probabilities, ranking.k)
 
 
 def clear(out: Path) -> None:
@@ -200,6 +247,40 @@ def begin(out: Path, chosen: RunSettings) -> None:
         raise RunError(f"{out}: cannot be written ({error.strerror})") from error
 
 
+def update(folder: str | Path, corpus: Corpus, *, device: str = "cpu") -> Run:
+    """The run with more documents, without retraining; labels it did not know get new columns.
+
+    The new run is made whole beside the old one and takes its place in one step: whatever happens,
+    the folder holds the old run or the new one. What was measured on the old one is left behind."""
+    folder = Path(folder)
+    manifest = digest(folder / "manifest.json") if store.is_finished(folder) else ""
+    old = load(folder, device=device)
+    if not isinstance(old.model, Updates):
+        raise RunError(
+            f"the system {old.settings.name!r} cannot take documents without training",
+            hint="train anew on all documents, or use a system that can: dxml, knn",
+        )
+    labels = old.labels.updated(corpus)
+    old.model.update(corpus, labels)
+    before = old.about.get("updates", {"documents": 0})
+    with atomic_folder(folder) as new:
+        for name in ("config.toml", "ontology.json", "log.jsonl"):
+            if (folder / name).exists():
+                shutil.copyfile(folder / name, new / name)
+        store.save_labels(labels, new / "labels.tsv")
+        (new / "model").mkdir()
+        old.model.save(new / "model")
+        old.decision.for_labels(labels).save(new / "decision.json")
+        about = {key: value for key, value in old.about.items() if key not in ("format", "files")}
+        added = {"documents": before["documents"] + len(corpus), "last": corpus.key}
+        store.finish(new, {**about, "labels": labels.n_seen, "updates": added})
+        if digest(folder / "manifest.json") != manifest:
+            raise RunError(
+                f"{folder}: was changed by another process meanwhile", hint="start again"
+            )
+    return load(folder, device=device)
+
+
 def load(folder: str | Path, *, device: str = "cpu") -> Run:
     """A trained run, checked file by file against its manifest."""
     from ontodex import decide
@@ -229,6 +310,13 @@ class Run:
         """The k best labels of each document."""
         return self.model.rank(corpus, k)
 
+    def decide(self, corpus: Corpus, ranking: Ranking | None = None) -> Ranking:
+        """The label set of each document: the system's own where it decides by itself, else the
+        tuned rule's (of `ranking`, where that is known)."""
+        if isinstance(self.model, Decides):
+            return self.model.decide(corpus)
+        return self.decision.apply(self.rank(corpus) if ranking is None else ranking)
+
     def suggest(
         self,
         document: str | Doc,
@@ -237,15 +325,21 @@ class Run:
         threshold: float = 0.0,
         language: str | None = None,
     ) -> list[Suggestion]:
-        """The best concepts of one document, most probable first."""
-        ranking = self.rank(Corpus.of([_as_doc(document)]), limit)
-        return [
-            self.suggestion(int(column), float(probability), language)
-            for column, probability in zip(
-                ranking.columns[0], ranking.probabilities[0], strict=True
-            )
-            if column >= 0 and probability >= threshold
-        ]
+        """The best concepts of one document, most probable first: of those a system decides for,
+        where it decides by itself."""
+        corpus = Corpus.of([_as_doc(document)])
+        own = isinstance(self.model, Decides)
+        ranking = self.decide(corpus).cut(limit) if own else self.rank(corpus, limit)
+        return [s for s in self._suggestions(ranking, language) if s.probability >= threshold]
+
+    def considered(self, document: str | Doc, *, language: str | None = None) -> list[Suggestion]:
+        """Every concept that had a chance, chosen or not, most probable first."""
+        return self._suggestions(self.rank(Corpus.of([_as_doc(document)])), language)
+
+    def _suggestions(self, ranking: Ranking, language: str | None) -> list[Suggestion]:
+        """The answers about the one document of a ranking."""
+        answers = zip(ranking.columns[0].tolist(), ranking.probabilities[0].tolist(), strict=True)
+        return [self.suggestion(column, p, language) for column, p in answers if column >= 0]
 
     def suggestion(
         self, column: int, probability: float, language: str | None = None
@@ -272,6 +366,12 @@ class Run:
             doc.text, self.labels.ids[column], self.labels.name(column), probability, spans
         )
 
+    def explain_set(self, document: str | Doc) -> SetAttention:
+        """How the label set of a document was chosen, label by label."""
+        if not isinstance(self.model, ExplainsSet):
+            raise RunError(f"the system {self.settings.name!r} does not choose label by label")
+        return self.model.explain_set(_as_doc(document))
+
     def find_column(self, label: str) -> int:
         """The column of a concept given by id or by preferred name."""
         if label in self.labels.column:
@@ -294,7 +394,7 @@ class Run:
         started = time.monotonic()
         ranking = self.rank(corpus)
         seconds = time.monotonic() - started
-        gold, decided = self.labels.gold(corpus), self.decision.apply(ranking)
+        gold, decided = self.labels.gold(corpus), self.decide(corpus, ranking)
         above = label_ancestors(self.labels) if self.labels.ontology is not None else None
         metrics = evaluate(
             gold, ranking, decided, self.labels, levels=self.levels(), ancestors=above

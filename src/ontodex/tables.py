@@ -1,10 +1,12 @@
 """Rows of cells as people read them: aligned for a terminal, as Markdown, as HTML.
 
 The first row is the head, the first column holds names; everything else is figures, to the right.
+Cells that spreadsheets open go through `spreadsheet_safe`.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from html import escape
 
@@ -39,3 +41,11 @@ def html(rows: Rows) -> str:
 def _html_row(tag: str, row: Sequence[str]) -> str:
     figures = "".join(f'<{tag} class="number">{escape(cell)}</{tag}>' for cell in row[1:])
     return f"<tr><{tag}>{escape(row[0])}</{tag}>{figures}</tr>"
+
+
+def spreadsheet_safe(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula: an apostrophe stands before one. Some
+    programs fold full-width signs to the plain ones, so the folded text is looked at."""
+    folded = unicodedata.normalize("NFKC", cell.lstrip(" ")[:8]).lstrip(" ")
+    marks = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%")
+    return f"'{cell}" if folded.startswith(marks) else cell

@@ -93,9 +93,11 @@ class Corpus:
         folder: Path | None = None,
         rows: NDArray[np.int64] | None = None,
         carries_text: bool = True,
+        labels: pa.ListArray | None = None,
     ) -> None:
         self._table, self._rows, self._key = table, rows, key
         self._carries_text = carries_text
+        self._labels = labels  # of the chosen rows, instead of the table's
         self.kind: Kind = kind
         self.n_features = n_features
         self.folder = folder
@@ -192,6 +194,41 @@ class Corpus:
             folder=self.folder,
             rows=inner,
             carries_text=self._carries_text,
+            labels=None if self._labels is None else self._labels.take(pa.array(chosen)),
+        )
+
+    def with_labels(self, labels: Sequence[Sequence[str]]) -> Corpus:
+        """The same documents with other labels, under a key of its own; what was prepared for
+        these documents is still found, through `whole`."""
+        if len(labels) != len(self):
+            raise ValueError(f"{len(labels):,} label lists for {len(self):,} documents")
+        return Corpus(
+            self._table,
+            kind=self.kind,
+            n_features=self.n_features,
+            key=self._key,
+            folder=self.folder,
+            rows=np.arange(len(self)) if self._rows is None else self._rows,
+            carries_text=self._carries_text,
+            labels=pa.array(labels, _SCHEMA.field("labels").type),
+        )
+
+    def joined(self, other: Corpus) -> Corpus:
+        """The documents of both. Two parts of one corpus make a larger part of it, in its own order
+        and with its folder; anything else is a corpus in memory, these documents first."""
+        mine, theirs = self._rows, other._rows
+        same = self.whole.key == other.whole.key and self._labels is None and other._labels is None
+        if same and mine is not None and theirs is not None:
+            rows = np.union1d(mine, theirs)
+            return self.whole if len(rows) == len(self.whole) else self.whole.select(rows)
+        if self.kind != other.kind:
+            raise DataError(f"a corpus of {self.kind} cannot be joined by one of {other.kind}")
+        batches = [*self._chunks(), *other._chunks()]
+        return Corpus(
+            pa.Table.from_batches(batches, schema=_SCHEMA),
+            kind=self.kind,
+            n_features=max(self.n_features, other.n_features),
+            carries_text=self._carries_text and other._carries_text,
         )
 
     def carry(self, folder: Path) -> Corpus:
@@ -253,7 +290,10 @@ class Corpus:
             base = content.hexdigest()
         if self._rows is None:
             return base
-        return hashlib.sha256(base.encode() + self._rows.tobytes()).hexdigest()
+        content = hashlib.sha256(base.encode() + self._rows.tobytes())
+        if self._labels is not None:
+            content.update(json.dumps(self._labels.to_pylist()).encode())
+        return content.hexdigest()
 
     @property
     def has_text(self) -> bool:
@@ -326,8 +366,14 @@ class Corpus:
             else:
                 low, high = np.searchsorted(self._rows, [start, start + batch.num_rows])
                 if high > low:
-                    yield batch.take(pa.array(self._rows[low:high] - start))
+                    taken = batch.take(pa.array(self._rows[low:high] - start))
+                    yield taken if self._labels is None else self._relabelled(taken, int(low))
             start += batch.num_rows
+
+    def _relabelled(self, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
+        assert self._labels is not None
+        labels = self._labels.slice(first, batch.num_rows)
+        return batch.set_column(_SCHEMA.get_field_index("labels"), "labels", labels)
 
 
 @dataclass
@@ -538,6 +584,7 @@ class LabelSpace:
 
     The first `n_seen` columns are the labels of the training documents, by id; after them come the
     ontology's concepts that no training document has (frequency 0), for systems that know names.
+    In an updated run the labels that came later stand behind them all.
     """
 
     ids: tuple[str, ...]
@@ -560,6 +607,15 @@ class LabelSpace:
         ]
         frequency = np.array([counts[label] for label in seen] + [0] * len(unseen), dtype=np.int64)
         return cls((*seen, *unseen), frequency, len(train), ontology)
+
+    def updated(self, corpus: Corpus) -> LabelSpace:
+        """The space after more documents: counts have grown, and labels that are new have got the
+        columns behind the old ones."""
+        counts = Counter(label for labels in corpus.labels() for label in set(labels))
+        ids = (*self.ids, *sorted(counts.keys() - self.column.keys()))
+        frequency = np.array([counts[label] for label in ids], dtype=np.int64)
+        frequency[: len(self)] += self.frequency
+        return LabelSpace(ids, frequency, self.n_docs + len(corpus), self.ontology)
 
     def __len__(self) -> int:
         return len(self.ids)

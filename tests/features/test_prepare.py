@@ -110,6 +110,27 @@ def test_phrases_travel(corpora, tmp_path):
     assert list(found.of(carried["dev"])) == list(expected.of(corpora["dev"]))
 
 
+def test_rare_phrases_need_not_travel(corpora, tmp_path):
+    config = PrepareConfig(phrases=True, phrase_count=8)
+    carried = prepare(corpora, tmp_path / "out", config)
+    whole = Phrases.fit(corpora["train"], config).of(corpora["train"])
+    kept = Phrases.fit(carried["train"], config).of(carried["train"])
+    counts = dict(zip(whole.words, whole.counts().tolist(), strict=True))
+    assert set(kept.words) - {""} == {word for word, n in counts.items() if n >= 8}
+    assert [len(row) for row in kept] == [len(row) for row in whole]
+
+
+def test_vectors_of_labels_and_keywords_travel_when_asked_for(corpora, tmp_path):
+    pytest.importorskip("gensim")
+    config = PrepareConfig(set_vectors=True, vector_size=5)
+    lists = [["cereals", *labels] for labels in corpora["train"].labels()]
+    prepare(corpora, tmp_path / "out", config, label_lists=lists)
+    found = read_vectors(tmp_path / "out" / "train" / "label-vectors")
+    assert set(found.words) == {"cereals", *CROPS}
+    assert found.array.shape[1] == 5
+    assert read_vectors(tmp_path / "out" / "train" / "keyword-vectors").words == ("crop",)
+
+
 def test_vectors_travel_from_a_file_or_trained(corpora, tmp_path):
     (tmp_path / "file.txt").write_text("wheat 1 2\nunused 3 4\n")
     prepare(corpora, tmp_path / "one", PrepareConfig(vectors=str(tmp_path / "file.txt")))

@@ -7,7 +7,8 @@ from scipy.sparse import csr_array
 from ontodex.errors import RunError
 from ontodex.evaluate.ranking import precision_at
 from ontodex.models.base import Explains, Updates
-from ontodex.models.knn import Knn, KnnConfig, Neighbours
+from ontodex.models.knn import Knn, KnnConfig
+from ontodex.models.neighbours import Neighbours
 from ontodex.types import Corpus, Doc, LabelSpace
 
 TOPICS = {"sea": "wave ship tide", "sky": "cloud wind star", "soil": "root worm clay"}

@@ -89,6 +89,52 @@ def test_patience_stops_training_when_dev_stays_bad():
     assert state.epoch == 3
 
 
+def test_momentum_by_hand():
+    """Constant gradient 1 and no decay: the speed is 1, then 1.9, then 2.71 times lr."""
+    net = nn.Linear(1, 1, bias=False)
+    nn.init.zeros_(net.weight)
+    settings = {"optimizer": "sgd", "momentum": 0.9, "average": 0.0, "clip": 0.0}
+    fit(
+        net,
+        batches=lambda epoch: [np.array([0])] * 3,
+        loss=lambda rows: net.weight.sum(),
+        config=LoopConfig(epochs=1, batch=1, lr=0.1, warmup=1, final_lr=1.0, **settings),  # type: ignore[arg-type]
+    )
+    assert net.weight.item() == pytest.approx(-0.1 * (1 + 1.9 + 2.71))
+
+
+def test_sgd_goes_on_from_its_checkpoint_to_the_same_bits(tmp_path):
+    config = LoopConfig(epochs=4, batch=12, optimizer="sgd", lr=0.05, patience=0)
+    whole, parts, again = network(), network(), network()
+    train(whole, config)
+    steps = []
+
+    def die_in_the_third_epoch() -> None:
+        steps.append(None)
+        if len(steps) == 10:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(parts, config, tmp_path, after_step=die_in_the_third_epoch)
+    assert train(again, config, tmp_path).epoch == 4
+    assert_equal(weights(again), weights(whole))
+
+
+def test_a_training_that_stops_early_is_the_beginning_of_the_whole(tmp_path):
+    config = LoopConfig(epochs=6, batch=12, patience=0)
+    kept: list[list[torch.Tensor]] = []
+    whole, part = network(), network()
+
+    def score() -> float:
+        kept.append(weights(whole))
+        return 0.0
+
+    train(whole, config, score=score)
+    state = train(part, config, score=None, stop=2)
+    assert state.epoch == 2
+    assert_equal(weights(part), kept[1])
+
+
 def test_the_moving_average_by_hand():
     """One parameter, constant gradient 1, no decay: w falls by lr a step, the average follows."""
     net = nn.Linear(1, 1, bias=False)

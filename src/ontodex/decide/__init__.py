@@ -106,6 +106,16 @@ class Decision:
             )
         return dataclasses.replace(self, rule=self.rule.update(ranking, accepted, rejected))
 
+    def for_labels(self, labels: LabelSpace) -> Decision:
+        """The same rule for a label space with more columns; a new label is treated as the labels
+        of which dev said nothing."""
+        values = {
+            field.name: _widened(getattr(self.rule, field.name), len(labels))
+            for field in dataclasses.fields(self.rule)  # type: ignore[arg-type]
+        }
+        rule = dataclasses.replace(self.rule, **values)  # type: ignore[type-var]
+        return dataclasses.replace(self, rule=rule, ancestors=_ancestors(self.config, labels))
+
     def save(self, path: Path) -> None:
         """Write plain JSON; the same decision always gives the same bytes."""
         values = {
@@ -199,6 +209,14 @@ def _plain(value: Any) -> Any:
         "at": columns.tolist(),
         "values": value[columns].tolist(),
     }
+
+
+def _widened(value: Any, n_columns: int) -> Any:
+    """Numbers as they are; an array with its commonest value in the columns it has not."""
+    if not isinstance(value, np.ndarray):
+        return value
+    stored = {**_plain(value), "columns": n_columns}
+    return _array(stored, n_columns, value.dtype.type)
 
 
 def _array(stored: dict[str, Any], n_columns: int, dtype: type) -> NDArray[Any]:

@@ -62,6 +62,10 @@ class OFO:
             state = replace(state, alpha=none, beta=none)._replay(events)
         return state
 
+    def more(self, ranking: Ranking, gold: csr_array) -> OFO:
+        """The state after more documents whose labels are fully known, in the same pass."""
+        return self._replay(_events(ranking, gold, len(self.thresholds)))
+
     def update(self, ranking: Ranking, accepted: csr_array, rejected: csr_array) -> OFO:
         """The state after more documents, of which only some labels were judged.
 

@@ -131,6 +131,11 @@ class Phrases:
         return cls(config, n_docs, dict(words), key)
 
 
+def has_keywords(corpus: Corpus) -> bool:
+    """Whether most documents come with keywords of their authors, so that none need be found."""
+    return sum(map(bool, corpus.keywords())) > len(corpus) / 2
+
+
 def frequency_recipe() -> Recipe:
     return {"document frequency": VERSION}
 

@@ -3,6 +3,7 @@
     out/<name>/             ids, labels, keywords
     out/<name>/features/    token ids, and phrases when asked for
     out/<train>/vectors/    word vectors of the training words, in half precision, when asked for
+    out/<train>/keyword-vectors/, label-vectors/    the same of phrases and labels, for levelwise
 
 `tokenise_corpus` finds the tokens there by the original's content, so systems train from the folder
 on a machine that has only the core. Words come from the first corpus, the training one, alone.
@@ -11,7 +12,7 @@ on a machine that has only the core. Words come from the first corpus, the train
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +20,14 @@ import numpy as np
 
 from ontodex.errors import DataError
 from ontodex.features import cache
-from ontodex.features.phrases import PhraseConfig, Phrases, frequency_parts, frequency_recipe
+from ontodex.features.label_graph import LabelGraphConfig, graph_vectors
+from ontodex.features.phrases import (
+    PhraseConfig,
+    Phrases,
+    frequency_parts,
+    frequency_recipe,
+    has_keywords,
+)
 from ontodex.features.tokens import (
     TokenConfig,
     Tokens,
@@ -29,32 +37,60 @@ from ontodex.features.tokens import (
     tokenise_corpus,
     tokens_recipe,
 )
-from ontodex.features.vectors import PREPARED, Vectors, read_vectors, train_vectors, write_vectors
-from ontodex.types import Corpus
+from ontodex.features.vectors import (
+    KEYWORDS,
+    LABELS,
+    PREPARED,
+    Vectors,
+    read_vectors,
+    train_vectors,
+    write_vectors,
+)
+from ontodex.types import Corpus, LabelSpace, Ontology
 
 logger = logging.getLogger(__name__)
 
+SET_WINDOW = 20  # places of a keyword or label list that see each other: practically all
+
 
 @dataclass(frozen=True)
-class PrepareConfig(PhraseConfig, TokenConfig):
+class PrepareConfig(LabelGraphConfig, PhraseConfig, TokenConfig):
     """What to carry, and how much of it."""
 
     min_count: int = 2  # words seen less often in training are not told apart
     max_length: int = 0  # tokens of each document; 0 = all
     phrases: bool = False  # extract keyword phrases
+    phrase_count: int = 1  # phrases seen less often in training are not told apart
     vectors: str = ""  # a vector file to take the words' vectors from, or "train"
     vector_size: int = 100  # of trained vectors
+    set_vectors: bool = False  # also train vectors of keywords (or phrases) and of labels
+    graph_vectors: bool = False  # also train vectors of labels by walks on a graph, for dxml
     seed: int = 0
 
     def __post_init__(self) -> None:
         TokenConfig.__post_init__(self)
         PhraseConfig.__post_init__(self)
-        if self.min_count < 1 or self.max_length < 0 or self.vector_size < 1:
-            raise ValueError("min_count and vector_size must be at least 1, max_length at least 0")
+        LabelGraphConfig.__post_init__(self)
+        for name in ("min_count", "phrase_count", "vector_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.max_length < 0:
+            raise ValueError(f"max_length must be at least 0, not {self.max_length}")
 
 
-def prepare(corpora: Mapping[str, Corpus], out: Path, config: PrepareConfig) -> dict[str, Corpus]:
-    """Write each corpus to `out/<name>`; the first is the training corpus. The carried corpora."""
+def prepare(
+    corpora: Mapping[str, Corpus],
+    out: Path,
+    config: PrepareConfig,
+    *,
+    label_lists: Sequence[Sequence[str]] | None = None,
+    learned: Sequence[Corpus] = (),
+    ontology: Ontology | None = None,
+) -> dict[str, Corpus]:
+    """Write each corpus to `out/<name>`; the first is the training corpus. The carried corpora.
+    Label vectors are trained on `label_lists` (with ancestors, say), else on the labels as given;
+    those of the label graph for each part of the training corpus that is to be `learned` from.
+    """
     for name, corpus in corpora.items():
         _check_place(corpus, out / name)
     train = next(iter(corpora.values()))
@@ -70,7 +106,22 @@ def prepare(corpora: Mapping[str, Corpus], out: Path, config: PrepareConfig) -> 
             _write_phrases(train, corpora, carried, config)
         if config.vectors:
             write_vectors(out / next(iter(corpora)) / PREPARED, _vectors(tokens, known, config))
+        if config.set_vectors:
+            place = out / next(iter(corpora))
+            lists = list(train.labels()) if label_lists is None else label_lists
+            write_vectors(place / KEYWORDS, _set_vectors(_keywords(train, config), config))
+            write_vectors(place / LABELS, _set_vectors(lists, config))
+    if config.graph_vectors:
+        for part in learned or [train]:
+            labels = LabelSpace.of(part, ontology)
+            _keep(_same_part(part, carried), *graph_vectors(part, labels, config))
     return carried
+
+
+def _same_part(part: Corpus, carried: Mapping[str, Corpus]) -> Corpus:
+    """The documents of a part of the training corpus, as they are carried."""
+    whole = next(iter(carried.values()))
+    return whole if part.rows is None else whole.select(part.rows)
 
 
 def _check_place(corpus: Corpus, folder: Path) -> None:
@@ -109,18 +160,43 @@ def _write_phrases(
     train: Corpus,
     corpora: Mapping[str, Corpus],
     carried: Mapping[str, Corpus],
-    config: PhraseConfig,
+    config: PrepareConfig,
 ) -> None:
     phrases = Phrases.fit(train, config)
     _keep(next(iter(carried.values())), frequency_recipe(), frequency_parts(train))
+    known = frozenset(_train_phrases(train, config).words)
     for name, corpus in corpora.items():
-        _keep(carried[name], phrases.recipe(), to_parts(phrases.of(corpus)))
+        found = phrases.of(corpus)
+        if config.phrase_count > 1:
+            found = found.only(known, config.phrase_count)
+        _keep(carried[name], phrases.recipe(), to_parts(found))
 
 
 def _vectors(tokens: Tokens, known: frozenset[str], config: PrepareConfig) -> Vectors:
     if config.vectors == "train":
         return train_vectors(tokens, size=config.vector_size, seed=config.seed)
     return read_vectors(Path(config.vectors), known)
+
+
+def _keywords(train: Corpus, config: PrepareConfig) -> Tokens | Sequence[Sequence[str]]:
+    """The author's keywords of each document where most have some, else its phrases."""
+    if config.phrases and not has_keywords(train):
+        return _train_phrases(train, config)
+    return [[word.lower() for word in words] for words in train.keywords()]
+
+
+def _train_phrases(train: Corpus, config: PrepareConfig) -> Tokens:
+    """The phrases of the training documents, the rare ones as ""."""
+    found = Phrases.fit(train, config).of(train)
+    common = np.flatnonzero(found.counts() >= config.phrase_count)
+    return found.only({found.words[i] for i in common}, config.phrase_count)
+
+
+def _set_vectors(lists: Tokens | Sequence[Sequence[str]], config: PrepareConfig) -> Vectors:
+    """Vectors of what stands together in a list, wherever in it."""
+    return train_vectors(
+        lists, size=config.vector_size, seed=config.seed, window=SET_WINDOW, subsample=0
+    )
 
 
 def _keep(carried: Corpus, recipe: cache.Recipe, parts: cache.Parts) -> None:

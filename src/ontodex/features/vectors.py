@@ -27,7 +27,9 @@ from ontodex.types import Corpus
 
 logger = logging.getLogger(__name__)
 
-PREPARED = "vectors"  # the folder beside a corpus
+PREPARED = "vectors"  # the folder beside a corpus: of its words,
+KEYWORDS = "keyword-vectors"  # of its keywords or phrases,
+LABELS = "label-vectors"  # of its labels and their ancestors
 _MAX_SIZE = 4_096  # numbers a vector; more is a damaged header
 _MAX_LINE = 2**20
 _GENSIM_LINE = 10_000  # gensim silently drops the rest of a longer sequence
@@ -72,11 +74,13 @@ def align_vectors(
     return array, found
 
 
-def prepared(train: Corpus, vocabulary: Vocabulary, *, seed: int = 0) -> Floats | None:
+def prepared(
+    train: Corpus, vocabulary: Vocabulary, *, seed: int = 0, kind: str = PREPARED
+) -> Floats | None:
     """The aligned vectors that were prepared beside a training corpus; None without any."""
-    if train.folder is None or not (train.folder / PREPARED).is_dir():
+    if train.folder is None or not (train.folder / kind).is_dir():
         return None
-    return align(train.folder / PREPARED, vocabulary, seed=seed)[0]
+    return align(train.folder / kind, vocabulary, seed=seed)[0]
 
 
 def random_vectors(words: Sequence[str], size: int, *, seed: int = 0, scale: float = 0.1) -> Floats:

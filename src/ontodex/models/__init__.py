@@ -21,11 +21,16 @@ MODELS = {
     "lexical": "ontodex.models.lexical:Lexical",
     "knn": "ontodex.models.knn:Knn",
     "linear": "ontodex.models.linear:Linear",
+    "averaged": "ontodex.models.averaged:Averaged",
+    "dxml": "ontodex.models.dxml:Dxml",
     "parabel": "ontodex.models.trees:Parabel",
     "bonsai": "ontodex.models.trees:Bonsai",
     "attentionxml": "ontodex.models.attentionxml:AttentionXMLSystem",
     "xmlrnn": "ontodex.models.attentionxml:XMLRNNSystem",
     "xmlcnn": "ontodex.models.xmlcnn:XMLCNNSystem",
+    "lightattention": "ontodex.models.lightattention:LightAttentionSystem",
+    "levelwise": "ontodex.models.levelwise:Levelwise",
+    "rankae": "ontodex.models.rankae:RankAESystem",
     "consensus": "ontodex.models.consensus:Consensus",
 }
 

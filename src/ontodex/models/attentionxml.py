@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from ontodex.models.base import Span
 from ontodex.models.label_attention import attention, label_logits
 from ontodex.models.neural import NeuralConfig, NeuralSystem
-from ontodex.models.parts import BiLSTM, Words, token_mask
+from ontodex.models.parts import BiLSTM, WordBag, Words, token_mask
 from ontodex.train.loop import LoopConfig
 from ontodex.types import Doc
 
@@ -81,43 +81,21 @@ class LabelReadOut(nn.Module):
         return attention(h, self.queries[column : column + 1], mask)[:, 0]
 
 
-class Bag(nn.Module):
-    """The document as a set of words, told by vectors of their own. Ours, not the paper's.
+class BagReadOut(nn.Module):
+    """What the bag of words says of each label. Ours, not the paper's.
 
     Attention reads words in their context and is slow to learn what a single rare word says of a
     rare label; here each word says it directly.
     """
 
-    LEFT_OUT = 0.2  # share of a document's words, in training
-    GAIN = 4.0  # so that steps of one size move this sum as far as they move the LSTM's states
-
     def __init__(self, config: AttentionXMLConfig, n_words: int, n_labels: int) -> None:
         super().__init__()
-        self.words = nn.Embedding(n_words, config.bag, padding_idx=0)
-        nn.init.normal_(self.words.weight, std=0.1)
-        self.bias = nn.Parameter(torch.zeros(config.bag))
-        self.drop = nn.Dropout(config.dropout)
+        self.bag = WordBag(n_words, config.bag, config.dropout)
         self.output = nn.Linear(config.bag, n_labels, bias=False)
         nn.init.normal_(self.output.weight, std=0.02)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        words, weights = word_weights(tokens)  # (n, t), (n, t)
-        weights = F.dropout(weights, self.LEFT_OUT, self.training).to(self.bias.dtype)
-        told = F.embedding_bag(words, self.words.weight, mode="sum", per_sample_weights=weights)
-        g = F.relu(self.GAIN * told + self.bias)  # (n, b)
-        return self.output(self.drop(g)).to(self.bias.dtype)  # (n, l)
-
-
-def word_weights(tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """(words (n, t), weights (n, t)): each word of a document once with weight 1 + log count, rows
-    of length 1; repetitions and padding (0) have weight 0."""
-    words = tokens.sort(dim=1).values
-    first = F.pad(words[:, 1:] != words[:, :-1], (1, 0), value=True)
-    number = first.cumsum(dim=1) - 1  # which of the row's distinct words
-    count = torch.zeros(words.shape, device=words.device)
-    count.scatter_add_(1, number, torch.ones_like(count))
-    weights = (1 + count.gather(1, number).log()) * (first & (words != 0))
-    return words, F.normalize(weights, dim=1)
+        return self.output(self.bag(tokens)).float()  # (n, l)
 
 
 class NoBag(nn.Module):
@@ -136,7 +114,7 @@ class AttentionXML(nn.Module):
         self.encode = BiLSTM(config.width, config.hidden)
         self.drop = nn.Dropout(config.dropout)
         self.read_out = LabelReadOut(config, log_odds)
-        self.bag = Bag(config, n_words, len(log_odds)) if config.bag else NoBag()
+        self.bag = BagReadOut(config, n_words, len(log_odds)) if config.bag else NoBag()
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         mask = token_mask(tokens, lengths)  # (n, t)

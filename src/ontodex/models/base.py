@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 
 
@@ -53,11 +56,40 @@ class Explains(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
+class SetAttention:
+    """How a system that emits a set came to it: c labels predicted by the levels, s labels chosen
+    one after the other, m levels."""
+
+    predicted: NDArray[np.int64]  # (c,) columns, by level
+    predicted_probabilities: NDArray[np.float32]  # (c,)
+    predicted_levels: NDArray[np.int64]  # (c,), most general = 1
+    chosen: NDArray[np.int64]  # (s,) columns, in the order they were chosen
+    chosen_probabilities: NDArray[np.float32]  # (s,)
+    generated: NDArray[np.float64]  # (s,): how far a choice was generated rather than copied
+    attention: NDArray[np.float64]  # (s, c): what each choice looked at
+    level_attention: NDArray[np.float64]  # (s, m): the same, summed over the labels of a level
+    coverage: NDArray[np.float64]  # (s, m): level attention summed over the choices so far
+
+
+@runtime_checkable
+class ExplainsSet(Protocol):
+    def explain_set(self, doc: Doc) -> SetAttention:
+        """How the label set of a document was chosen."""
+        ...
+
+
 @runtime_checkable
 class Resumes(Protocol):
     """A long training that goes on after a kill; checkpoints and log go into `work`."""
 
     work: Path | None
+
+
+@runtime_checkable
+class Refits(Protocol):
+    def refit(self, train: Corpus, labels: LabelSpace) -> None:
+        """Learn again, from all documents, with everything that dev decided in `fit`."""
 
 
 @runtime_checkable

@@ -3,16 +3,14 @@
     document ─ cosine with every training document ─ the k nearest ─ their labels, weighted
        (n, d)              (n, m)                        (n, k)               (n, l)
 
-    score(l) = sum over neighbours i that have l of s_i^p / sum over all neighbours of s_i^p
-
-Exact: every similarity is computed, in blocks, on the sparse rows.
+Exact: every similarity is computed, in blocks, on the sparse rows. How the neighbours vote:
+neighbours.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product as pairs
 from pathlib import Path
 from typing import Self
 
@@ -23,10 +21,10 @@ from scipy.sparse import csr_array, vstack
 from ontodex.config import build
 from ontodex.decide.calibrate import Calibration
 from ontodex.errors import RunError
-from ontodex.evaluate.ranking import ndcg_at
 from ontodex.features.matrix import MatrixConfig, MatrixFeatures
 from ontodex.features.tfidf import unit_rows
 from ontodex.models.base import Span
+from ontodex.models.neighbours import Neighbours, best_vote, joined, remembered
 from ontodex.models.sparse_rows import (
     CALIBRATION_RANKS,
     as_rows,
@@ -59,24 +57,6 @@ class KnnConfig(MatrixConfig):
             raise ValueError("neighbours and exponent must not be negative")
 
 
-@dataclass(frozen=True, eq=False)
-class Neighbours:
-    """The nearest training documents of each document, nearest first."""
-
-    docs: NDArray[np.int64]  # (n, k)
-    similarity: NDArray[np.float32]  # (n, k), 0 = nothing in common
-
-    def votes(self, k: int, exponent: float, n_train: int) -> csr_array:
-        """(n, training documents): each neighbour's share of the vote."""
-        similarity = np.maximum(self.similarity[:, :k], 0) ** np.float32(exponent)
-        total = similarity.sum(axis=1, keepdims=True)
-        share = np.divide(similarity, total, out=np.zeros_like(similarity), where=total > 0)
-        n, kept = share.shape
-        indptr = np.arange(0, n * kept + 1, max(kept, 1)) if kept else np.zeros(n + 1, np.int64)
-        places = self.docs[:, :k].ravel()
-        return csr_array((share.ravel(), places, indptr), shape=(n, n_train))
-
-
 class Knn:
     """Learns nothing but what to look at; new documents count at once."""
 
@@ -94,10 +74,13 @@ class Knn:
         self.calibration = Calibration.none()
 
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
-        self.memory = unit_rows(as_rows(self.features.fit(train)))
-        self.gold = csr_array(labels.gold(train)[:, : len(labels)].astype(np.float32))
+        self.refit(train, labels)
         if len(dev):
             self._tune(dev, labels.gold(dev))
+
+    def refit(self, train: Corpus, labels: LabelSpace) -> None:
+        self.memory = unit_rows(as_rows(self.features.fit(train)))
+        self.gold = remembered(train, labels)
 
     def _tune(self, dev: Corpus, gold: csr_array) -> None:
         """Choose neighbours and exponent with the highest nDCG@5, the smaller ones among equals,
@@ -105,13 +88,10 @@ class Knn:
         counts = (self.config.neighbours,) if self.config.neighbours else _NEIGHBOURS
         exponents = (self.config.exponent,) if self.config.exponent else _EXPONENTS
         nearest = self._nearest(dev, max(counts))
-
-        def quality(choice: tuple[int, float]) -> float:
-            return float(np.nanmean(ndcg_at(5, gold, self._vote(nearest, *choice, 5))))
-
-        if np.any(np.diff(gold.indptr)):
-            self.neighbours, self.exponent = max(pairs(counts, exponents), key=quality)
-        ranking = self._vote(nearest, self.neighbours, self.exponent, CALIBRATION_RANKS)
+        if gold.nnz:
+            chosen = best_vote(nearest, self.gold, gold, counts, exponents)
+            self.neighbours, self.exponent = chosen
+        ranking = nearest.vote(self.gold, self.neighbours, self.exponent, CALIBRATION_RANKS)
         self.calibration = Calibration.fit(ranking, gold)
 
     def rank(self, corpus: Corpus, k: int) -> Ranking:
@@ -119,7 +99,7 @@ class Knn:
 
     def _rank(self, corpus: Corpus, k: int) -> Ranking:
         nearest = self._nearest(corpus, self.neighbours)
-        return self._vote(nearest, self.neighbours, self.exponent, k)
+        return nearest.vote(self.gold, self.neighbours, self.exponent, k)
 
     def _nearest(self, corpus: Corpus, k: int) -> Neighbours:
         memory = self._fitted()
@@ -138,23 +118,11 @@ class Knn:
         docs, similarity = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
         return Neighbours(docs, similarity)
 
-    def _vote(self, nearest: Neighbours, count: int, exponent: float, k: int) -> Ranking:
-        votes = nearest.votes(count, exponent, self.gold.shape[0])
-        scores = csr_array(votes @ self.gold)
-        scores.data = np.minimum(scores.data, 1)  # shares may add up to a hair more
-        scores.eliminate_zeros()
-        return Ranking.of_sparse(scores, k)
-
     def update(self, corpus: Corpus, labels: LabelSpace) -> None:
         """New documents vote from now on, for new labels too."""
         rows = unit_rows(as_rows(self.features.transform(corpus)))
-        gold = csr_array(labels.gold(corpus)[:, : len(labels)].astype(np.float32))
-        old = self.gold
-        wider = (old.shape[0], len(labels))
         self.memory = csr_array(vstack([self._fitted(), rows], format="csr"))
-        self.gold = csr_array(
-            vstack([csr_array((old.data, old.indices, old.indptr), shape=wider), gold])
-        )
+        self.gold = joined(self.gold, corpus, labels)
 
     def explain(self, doc: Doc, column: int) -> Sequence[Span]:
         """Value x mean value in the neighbours that have the label, by their share of the vote."""

@@ -85,11 +85,14 @@ class Linear:
         self.calibration = Calibration.none()
 
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
+        self.refit(train, labels)
+        self.calibration = calibrated(self._rank, dev, labels.gold(dev))
+
+    def refit(self, train: Corpus, labels: LabelSpace) -> None:
         rows = as_rows(self.features.fit(train))
         gold = training_gold(train, labels)
         self.weights = fit_all(rows, gold, self.config)
         logger.info("%s classifiers, %s weights", f"{len(labels):,}", f"{self.weights.nnz:,}")
-        self.calibration = calibrated(self._rank, dev, labels.gold(dev))
 
     def rank(self, corpus: Corpus, k: int) -> Ranking:
         return self.calibration.apply(self._rank(corpus, k))

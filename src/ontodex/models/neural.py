@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from ontodex.config import build
@@ -25,7 +27,13 @@ from ontodex.decide.calibrate import Calibration
 from ontodex.errors import RunError
 from ontodex.evaluate.ranking import ndcg_at
 from ontodex.features import batches, vectors
-from ontodex.features.tokens import TokenConfig, check_fields, doc_spans, tokenise_corpus
+from ontodex.features.tokens import (
+    TokenConfig,
+    Tokens,
+    check_fields,
+    doc_spans,
+    tokenise_corpus,
+)
 from ontodex.features.vocabulary import Encoded, Vocabulary
 from ontodex.files import write_text
 from ontodex.train import loop, store
@@ -70,6 +78,7 @@ class NeuralSystem:
         self.vocabulary: Vocabulary | None = None
         self.network: nn.Module | None = None
         self.n_labels = 0
+        self.epochs = config.train.epochs  # of the schedule that are run; dev may find fewer best
         self.calibration = Calibration.none()
 
     # -------------------------------------------------------------------------------------- fit
@@ -89,41 +98,66 @@ class NeuralSystem:
         found = vectors.prepared(train, self.vocabulary, seed=self.config.train.seed)
         aligned = None if found is None else torch.from_numpy(found)
         torch.manual_seed(self.config.train.seed)
+        truth = labels.gold(train)
+        self.prepare(tokens, csr_array(truth[:, : self.n_labels]), labels)
         self.network = self.build(log_odds(labels), aligned).to(self.device)
         data = Ragged(self.vocabulary.encode(tokens, self.config.max_length), self.device)
-        gold = Ragged.of_gold(labels.gold(train), self.n_labels, self.device)
-        dev_data = self.encode(dev)
-        dev_gold = labels.gold(dev)
+        gold = Ragged.of_gold(truth, self.n_labels, self.device)
+        self.learn(data.lengths, lambda rows: self.batch_loss(rows, data, gold), dev, labels)
+
+    def prepare(self, tokens: Tokens, gold: csr_array, labels: LabelSpace) -> None:
+        """Make what the network is built on besides words, from the training documents."""
+
+    def batch_loss(self, rows: NDArray[np.int64], data: Ragged, gold: Ragged) -> Tensor:
+        """The mean loss of these training documents."""
+        with self.precision():
+            logits = self.fitted()(*data.padded(rows))
+        target = gold.multi_hot(rows, self.n_labels)
+        # Summed over labels: a mean over thousands of them would leave gradients so small that
+        # Adam's epsilon decides, which costs the rare labels most.
+        return F.binary_cross_entropy_with_logits(logits, target, reduction="sum") / len(rows)
+
+    def learn(
+        self,
+        lengths: NDArray[np.int64],
+        loss: Callable[[NDArray[np.int64]], Tensor],
+        dev: Corpus,
+        labels: LabelSpace,
+    ) -> None:
+        """Train the network by the one loop, keep its best epoch on dev, and calibrate it there.
+        `lengths` are those of the training documents, `loss(rows)` is the mean over some."""
+        network, settings = self.fitted(), self.config.train
+        dev_data, dev_gold = self.encode(dev), labels.gold(dev)
 
         def plan(epoch: int) -> list[NDArray[np.int64]]:
-            settings = self.config.train
-            return batches.plan(data.lengths, settings.batch, seed=settings.seed, epoch=epoch)
+            return batches.plan(lengths, settings.batch, seed=settings.seed, epoch=epoch)
 
-        def loss(rows: NDArray[np.int64]) -> Tensor:
-            assert self.network is not None
-            with self.precision():
-                logits = self.network(*data.padded(rows))
-            target = gold.multi_hot(rows, self.n_labels)
-            # Summed over labels: a mean over thousands of them would leave gradients so small that
-            # Adam's epsilon decides, which costs the rare labels most.
-            return F.binary_cross_entropy_with_logits(logits, target, reduction="sum") / len(rows)
-
-        def score() -> float:
-            ranking = self.rank_encoded(dev_data, DEV_RANKS)
-            return float(ndcg_at(DEV_RANKS, dev_gold, ranking).mean())
-
-        loop.fit(
-            self.network,
+        state = loop.fit(
+            network,
             batches=plan,
             loss=loss,
-            config=self.config.train,
-            score=score if len(dev) else None,
+            config=settings,
+            score=(lambda: self.dev_score(dev_data, dev_gold)) if dev_gold.nnz else None,
             folder=self.work,
+            figures=self.figures,
+            stop=self.epochs,
         )
+        if dev_gold.nnz:
+            self.epochs = state.best_epoch + 1
         # Rounded now, so that what is saved in half precision is exactly what ranks from here on.
-        self.network.half().float().eval()
+        network.half().float().eval()
         if len(dev):
             self.calibration = Calibration.fit(self.rank_encoded(dev_data, DEV_DEPTH), dev_gold)
+
+    def dev_score(self, data: Ragged, gold: csr_array) -> float:
+        """What the best epoch is chosen by; higher is better."""
+        ranking = self.rank_encoded(data, DEV_RANKS)
+        # Documents without gold have no nDCG; one of them must not make the mean NaN.
+        return float(np.nanmean(ndcg_at(DEV_RANKS, gold, ranking)))
+
+    def figures(self) -> dict[str, float]:
+        """What the system itself puts into an epoch's line of the log."""
+        return {}
 
     def build(self, odds: Tensor, aligned: Tensor | None) -> nn.Module:
         assert self.vocabulary is not None
@@ -148,17 +182,21 @@ class NeuralSystem:
         return Ragged(self.vocabulary.encode(tokens, self.config.max_length), self.device)
 
     def rank_encoded(self, data: Ragged, k: int) -> Ranking:
-        network = self.fitted()
         kept = min(k, self.n_labels)
         columns = np.empty((len(data), kept), np.int64)
         values = np.empty((len(data), kept), np.float32)
         with torch.inference_mode():
             for rows in batches.by_length(data.lengths, self.rank_batch()):
-                with self.precision():
-                    logits = network(*data.padded(rows))
-                best, which = logits.float().sigmoid().topk(kept, dim=1)
+                best, which = self.best(data.padded(rows), kept)
                 columns[rows], values[rows] = which.cpu().numpy(), best.cpu().numpy()
         return Ranking.sort(columns, values, k)
+
+    def best(self, batch: tuple[Tensor, ...], k: int) -> tuple[Tensor, Tensor]:
+        """Probabilities and columns (n, k) of the best labels of a batch."""
+        with self.precision():
+            logits = self.fitted()(*batch)
+        best, which = logits.float().sigmoid().topk(k, dim=1)
+        return best, which
 
     def rank_batch(self) -> int:
         return 256 if self.device.type == "cuda" else 8
@@ -179,11 +217,8 @@ class NeuralSystem:
     # --------------------------------------------------------------------------------- the files
 
     def save(self, folder: Path) -> None:
-        network = self.fitted()
-        assert self.vocabulary is not None
-        self.vocabulary.save(folder / "words.txt")
-        weights = {name: w.half().cpu().numpy() for name, w in network.state_dict().items()}
-        store.save_tensors(folder, "network", weights, shard_bytes=SHARD_BYTES)
+        self.save_network(folder)
+        self.save_words(folder)
         about = {
             "n_labels": self.n_labels,
             "settings": dataclasses.asdict(self.config),
@@ -195,10 +230,19 @@ class NeuralSystem:
     def load(cls, folder: Path, labels: LabelSpace, *, device: str = "cpu") -> Self:
         about = json.loads((folder / "network.json").read_text(encoding="utf-8"))
         system = cls(build(cls.Config, about["settings"], "model"), device=device)
-        system.vocabulary = Vocabulary.load(folder / "words.txt")
+        system.load_words(folder)
         system.n_labels = int(about["n_labels"])
         system.calibration = Calibration.from_json(about["calibration"])
-        network = system.build(torch.zeros(system.n_labels), None)
+        system.load_network(folder)
+        return system
+
+    def save_network(self, folder: Path) -> None:
+        network = self.fitted()
+        weights = {name: w.half().cpu().numpy() for name, w in network.state_dict().items()}
+        store.save_tensors(folder, "network", weights, shard_bytes=SHARD_BYTES)
+
+    def load_network(self, folder: Path) -> None:
+        network = self.build(torch.zeros(self.n_labels), None)
         weights = store.load_tensors(folder, "network")
         expected = network.state_dict()
         for name, value in expected.items():
@@ -209,8 +253,14 @@ class NeuralSystem:
                 raise RunError(f"{folder}: tensor {name!r} holds values that are not finite")
         state = {name: torch.from_numpy(weights[name].astype(np.float32)) for name in expected}
         network.load_state_dict(state)
-        system.network = network.to(system.device).eval()
-        return system
+        self.network = network.to(self.device).eval()
+
+    def save_words(self, folder: Path) -> None:
+        assert self.vocabulary is not None
+        self.vocabulary.save(folder / "words.txt")
+
+    def load_words(self, folder: Path) -> None:
+        self.vocabulary = Vocabulary.load(folder / "words.txt")
 
 
 def log_odds(labels: LabelSpace) -> Tensor:
@@ -224,7 +274,9 @@ class Ragged:
 
     def __init__(self, encoded: Encoded, device: torch.device) -> None:
         self.lengths = np.diff(encoded.offsets)
-        self._ids = torch.from_numpy(encoded.ids.astype(np.int32)).to(device)
+        # One more at the end, which no row has: every place that is asked for exists.
+        ids = np.append(encoded.ids.astype(np.int32), np.int32(0))
+        self._ids = torch.from_numpy(ids).to(device)
         self._starts = torch.from_numpy(encoded.offsets[:-1]).to(device)
         self._lengths = torch.from_numpy(self.lengths).to(device)
 
@@ -237,22 +289,23 @@ class Ragged:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def padded(self, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+    def padded(self, rows: NDArray[np.int64]) -> tuple[Tensor, ...]:
         """(ids (n, t) with 0 after the end, lengths (n,)); t is known without asking the device."""
+        places, inside, lengths = self.places(rows)
+        return torch.where(inside, self._ids[places].long(), 0), lengths
+
+    def places(self, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor, Tensor]:
+        """(places (n, t) in the flat arrays, whether they are of the row (n, t), lengths (n,))."""
         width = int(self.lengths[rows].max(initial=1))
         at = torch.from_numpy(rows).to(self._ids.device, non_blocking=True)
         lengths = self._lengths[at]
         t = torch.arange(width, device=self._ids.device)
-        places = (self._starts[at][:, None] + t).clamp(max=max(0, len(self._ids) - 1))
-        inside = t < lengths[:, None]
-        return torch.where(inside, self._ids[places].long(), 0), lengths
+        places = (self._starts[at][:, None] + t).clamp(max=len(self._ids) - 1)
+        return places, t < lengths[:, None], lengths
 
     def multi_hot(self, rows: NDArray[np.int64], n_columns: int) -> Tensor:
         """(n, n_columns): 1 at each row's ids."""
-        if len(self._ids) == 0:
-            return torch.zeros(len(rows), n_columns, device=self._ids.device)
-        ids, lengths = self.padded(rows)
-        inside = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
-        target = torch.zeros(len(rows), n_columns + 1, device=ids.device)
-        target.scatter_(1, torch.where(inside, ids, n_columns), 1.0)
+        places, inside, _ = self.places(rows)
+        target = torch.zeros(len(rows), n_columns + 1, device=self._ids.device)
+        target.scatter_(1, torch.where(inside, self._ids[places].long(), n_columns), 1.0)
         return target[:, :n_columns]

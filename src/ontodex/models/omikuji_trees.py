@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, vstack
 
@@ -35,6 +37,7 @@ for name, value in json.loads(settings).items():
     setattr(chosen, name, value)
 omikuji.Model.train_on_data(data, chosen).save(out)
 """
+_ROWS_TOGETHER = 1_024  # documents turned into text at a time
 _TAIL = 2_000  # characters of omikuji's output shown when it fails
 
 
@@ -70,16 +73,27 @@ def train(rows: csr_array, gold: csr_array, settings: Mapping[str, Any]) -> Fore
 
 def write_training_file(rows: csr_array, gold: csr_array, path: Path) -> None:
     """Extreme Classification Repository format; documents without labels teach nothing here."""
-    labelled = np.flatnonzero(np.diff(gold.indptr)).tolist()
+    labelled = np.flatnonzero(np.diff(gold.indptr))
     with path.open("w", encoding="ascii") as file:
         file.write(f"{len(labelled)} {rows.shape[1]} {gold.shape[1]}\n")
-        for i in labelled:
-            labels = gold.indices[gold.indptr[i] : gold.indptr[i + 1]].tolist()
-            row = slice(rows.indptr[i], rows.indptr[i + 1])
-            pairs = zip(rows.indices[row].tolist(), rows.data[row].tolist(), strict=True)
-            file.write(",".join(map(str, labels)))
-            file.writelines(f" {feature}:{value:.8g}" for feature, value in pairs)
-            file.write("\n")
+        for start in range(0, len(labelled), _ROWS_TOGETHER):
+            part = labelled[start : start + _ROWS_TOGETHER]
+            lines = _lines(rows[part], gold[part]).to_pylist()
+            file.writelines(f"{line.rstrip()}\n" for line in lines)  # a document may be empty
+
+
+def _lines(rows: csr_array, gold: csr_array) -> pa.StringArray:
+    """Arrow turns millions of numbers into text in half the time that Python takes."""
+    words = pa.string()
+    pairs = pc.binary_join_element_wise(
+        pa.array(rows.indices).cast(words), pa.array(rows.data).cast(words), ":"
+    )
+    labels = pa.array(gold.indices).cast(words)
+    return pc.binary_join_element_wise(
+        pc.binary_join(pa.ListArray.from_arrays(gold.indptr.astype(np.int32), labels), ","),
+        pc.binary_join(pa.ListArray.from_arrays(rows.indptr.astype(np.int32), pairs), " "),
+        " ",
+    )
 
 
 # ------------------------------------------------------------------------------- its files -> ours

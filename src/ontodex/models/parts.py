@@ -64,3 +64,35 @@ class Words(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         return F.dropout(self.table(tokens), self.dropout, self.training)  # (n, t, e)
+
+
+class WordBag(nn.Module):
+    """The document as a set of words, told by vectors of their own: (n, t) tokens to (n, width)."""
+
+    LEFT_OUT = 0.2  # share of a document's words, in training
+    GAIN = 4.0  # so that steps of one size move this sum as far as they move an LSTM's states
+
+    def __init__(self, n_words: int, width: int, dropout: float) -> None:
+        super().__init__()
+        self.words = nn.Embedding(n_words, width, padding_idx=0)
+        nn.init.normal_(self.words.weight, std=0.1)
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        words, weights = word_weights(tokens)  # (n, t), (n, t)
+        weights = F.dropout(weights, self.LEFT_OUT, self.training).to(self.bias.dtype)
+        told = F.embedding_bag(words, self.words.weight, mode="sum", per_sample_weights=weights)
+        return self.drop(F.relu(self.GAIN * told + self.bias))
+
+
+def word_weights(tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """(words (n, t), weights (n, t)): each word of a document once with weight 1 + log count, rows
+    of length 1; repetitions and padding (0) have weight 0."""
+    words = tokens.sort(dim=1).values
+    first = F.pad(words[:, 1:] != words[:, :-1], (1, 0), value=True)
+    number = first.cumsum(dim=1) - 1  # which of the row's distinct words
+    count = torch.zeros(words.shape, device=words.device)
+    count.scatter_add_(1, number, torch.ones_like(count))
+    weights = (1 + count.gather(1, number).log()) * (first & (words != 0))
+    return words, F.normalize(weights, dim=1)

@@ -93,11 +93,14 @@ class Parabel:
         self.calibration = Calibration.none()
 
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
+        self.refit(train, labels)
+        self.calibration = calibrated(self._rank, dev, labels.gold(dev))
+
+    def refit(self, train: Corpus, labels: LabelSpace) -> None:
         rows = unit_rows(as_rows(self.features.fit(train)))
         gold = training_gold(train, labels)
         self.n_labels = labels.n_seen
         self.forest = omikuji_trees.train(rows, gold, self._settings())
-        self.calibration = calibrated(self._rank, dev, labels.gold(dev))
 
     def _settings(self) -> dict[str, Any]:
         """Ours by the names that omikuji gives them."""

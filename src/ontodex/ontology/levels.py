@@ -101,6 +101,21 @@ def label_ancestors(labels: LabelSpace) -> csr_array:
     return csr_array(place @ ancestors(labels.ontology) @ place.T)
 
 
+def lists_with_ancestors(ontology: Ontology, lists: Iterable[Sequence[str]]) -> list[list[str]]:
+    """Label lists with all ancestors of their labels, the most general first."""
+    above, (depth, _) = ancestors(ontology), depths(ontology)
+    complete = []
+    for labels in lists:
+        known = [ontology.index[label] for label in labels if label in ontology]
+        wanted = set(known)
+        for concept in known:
+            wanted.update(above.indices[above.indptr[concept] : above.indptr[concept + 1]].tolist())
+        ordered = sorted(wanted, key=lambda concept: (depth[concept], concept))
+        outside = [label for label in labels if label not in ontology]
+        complete.append([*(ontology.ids[concept] for concept in ordered), *outside])
+    return complete
+
+
 def lift(
     gold: csr_array,
     above: csr_array,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -18,14 +19,16 @@ from ontodex import progress
 class TrainingLog:
     """Losses stay on their device until a line is due, so that no step waits for them."""
 
-    def __init__(self, folder: Path | None, total_steps: int, done: int) -> None:
-        self._folder, self._total, self._done = folder, total_steps, done
+    def __init__(
+        self, folder: Path | None, total_steps: int, done: int, title: str = "training"
+    ) -> None:
+        self._folder, self._total, self._done, self._title = folder, total_steps, done, title
         self._docs, self._began, self._looked = 0, time.monotonic(), 0.0
         self._bar: progress.Bar | None = None
         self._board: Any = None
 
     def __enter__(self) -> Self:
-        self._bar = progress.Bar("training", self._total, self._done)
+        self._bar = progress.Bar(self._title, self._total, self._done)
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
             if find_spec("tensorboard") is not None:
@@ -56,8 +59,15 @@ class TrainingLog:
             speed = self._docs / (now - self._began)
             self._bar.say(f"loss {float(losses[-1]):.5f}, {speed:,.0f} docs/s")
 
-    def epoch(self, epoch: int, losses: list[Tensor], score: float | None, skipped: int) -> None:
-        """One line of log.jsonl an epoch."""
+    def epoch(
+        self,
+        epoch: int,
+        losses: list[Tensor],
+        score: float | None,
+        skipped: int,
+        figures: Mapping[str, float],
+    ) -> None:
+        """One line of log.jsonl an epoch; `figures` are what the system itself has to tell."""
         finite = [value for value in map(float, losses) if math.isfinite(value)]
         seconds = time.monotonic() - self._began
         record = {
@@ -67,12 +77,13 @@ class TrainingLog:
             "docs_per_second": round(self._docs / seconds, 1) if seconds else None,
             "seconds": round(seconds, 2),
             "skipped_steps": skipped,
+            **figures,
         }
         if self._folder is not None:
             with (self._folder / "log.jsonl").open("a", encoding="utf-8") as file:
                 file.write(json.dumps(record) + "\n")
         if self._board is not None:
-            for name in ("loss", "dev"):
+            for name in ("loss", "dev", *figures):
                 if record[name] is not None:
                     self._board.add_scalar(name, record[name], epoch)
         assert self._bar is not None

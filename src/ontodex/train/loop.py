@@ -18,11 +18,11 @@ import math
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -32,6 +32,16 @@ from torch import Tensor, nn
 from ontodex.errors import RunError
 from ontodex.train import checkpoint
 from ontodex.train.log import TrainingLog
+from ontodex.train.rows import (
+    RowAdamW,
+    RowAverage,
+    averaging_share,
+    clip_norm,
+    merge_rows,
+    no_rows,
+    sum_rows,
+    tables_of,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -44,10 +54,12 @@ class LoopConfig:
 
     epochs: int = 10
     batch: int = 128  # documents a step, over all processes
-    lr: float = 2e-3  # Adam's, at its peak
+    optimizer: Literal["adam", "sgd"] = "adam"
+    lr: float = 2e-3  # at its peak
     warmup: int = 300  # steps until the peak; never more than a tenth of all steps
     final_lr: float = 0.02  # share of the peak at the last step, reached in a straight line
-    weight_decay: float = 0.0  # decoupled, as in AdamW
+    momentum: float = 0.9  # of sgd
+    weight_decay: float = 0.0  # decoupled, as in AdamW; with sgd a part of the gradient
     clip: float = 20.0  # greatest gradient norm; 0 = any
     average: float = 0.003  # step of the exponential moving average of the weights; 0 = none
     patience: int = 3  # epochs without a better dev score before training stops; 0 = never
@@ -60,8 +72,9 @@ class LoopConfig:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.lr <= 0 or not 0 <= self.final_lr <= 1:
             raise ValueError("lr must be above 0 and final_lr in [0, 1]")
-        if not 0 <= self.average < 1:
-            raise ValueError(f"average must be in [0, 1), not {self.average}")
+        for name in ("average", "momentum"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be in [0, 1), not {getattr(self, name)}")
 
 
 @dataclass
@@ -87,13 +100,20 @@ def fit(
     score: Callable[[], float] | None = None,
     folder: Path | None = None,
     after_step: Callable[[], None] | None = None,
+    stop: int | None = None,
+    title: str = "training",
+    figures: Callable[[], Mapping[str, float]] | None = None,
 ) -> State:
     """Train `network` in place; it ends with the weights of the best dev score.
 
     `loss(rows)` is the mean loss of these documents. `score()` is asked after every epoch (higher
-    is better), with averaged weights in place. `folder` keeps checkpoints and the log.
+    is better), with averaged weights in place. `folder` keeps checkpoints and the log; `title` says
+    on the progress bar what is being trained. `stop` ends after so many epochs of a schedule that
+    is made for `config.epochs`. What `figures()` gives after an epoch is put into its log line.
     """
-    trainer = _Trainer(network, batches, loss, config, score, folder, after_step)
+    trainer = _Trainer(network, batches, loss, config, score, folder, after_step, title)
+    trainer.last = min(config.epochs, stop or config.epochs)
+    trainer.figures = figures
     with _stops_politely(trainer):
         trainer.run()
     return trainer.state
@@ -111,18 +131,21 @@ class _Trainer:
         score: Callable[[], float] | None,
         folder: Path | None,
         after_step: Callable[[], None] | None,
+        title: str = "training",
     ) -> None:
+        self.title, self.last = title, config.epochs
+        self.figures: Callable[[], Mapping[str, float]] | None = None
         self.network, self.batches, self.loss, self.config = network, batches, loss, config
         self.score, self.folder, self.after_step = score, folder, after_step
         self.parameters: list[Tensor] = [p for p in network.parameters() if p.requires_grad]
         self.device = self.parameters[0].device
         on_gpu = self.device.type == "cuda"
-        self.optimizer = torch.optim.AdamW(
-            self.parameters, lr=config.lr, weight_decay=config.weight_decay, fused=on_gpu
-        )
+        self.optimizer = _optimizer(self.parameters, config, fused=on_gpu)
         # The recurrent encoder runs in fp16 on a GPU, where small gradients would vanish unscaled.
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=on_gpu, init_scale=2.0**12)
         self.average = [p.detach().clone() for p in self.parameters] if config.average else []
+        self.tables = {id(table) for table in tables_of(network)}
+        self.row_averages = self.averages_by_row()
         self.best = [p.detach().clone() for p in self.parameters] if score else []
         self.state = State(micro=config.batch)
         self.total = config.epochs * max(1, len(batches(0)))
@@ -135,13 +158,14 @@ class _Trainer:
 
     def run(self) -> None:
         done = self.state.epoch * len(self.batches(0)) + self.state.position
-        log = TrainingLog(self.folder if self.rank == 0 else None, self.total, done)
+        log = TrainingLog(self.folder if self.rank == 0 else None, self.total, done, self.title)
         with log:
             while not self.state.finished:
                 self.epoch(log)
         if self.score is not None:
             _copy(self.best, self.parameters)
         elif self.average:
+            self.settle_averages()
             _copy(self.average, self.parameters)
 
     def epoch(self, log: TrainingLog) -> None:
@@ -157,12 +181,16 @@ class _Trainer:
             self.save_when_due()
         self.count_lost_steps(losses)
         result = self.judge()
-        log.epoch(self.state.epoch, losses, result, self.state.skipped)
+        figures = self.figures() if self.figures is not None else {}
+        log.epoch(self.state.epoch, losses, result, self.state.skipped, figures)
         self.state.epoch, self.state.position = self.state.epoch + 1, 0
         waited = self.state.epoch - 1 - self.state.best_epoch
         tired = 0 < self.config.patience <= waited and self.score is not None
-        self.state.finished = tired or self.state.epoch >= self.config.epochs
-        self.save()
+        self.state.finished = tired or self.state.epoch >= self.last
+        if self.state.finished:
+            self.save()
+        else:  # a large network takes longer to write than an epoch takes to train
+            self.save_when_due()
 
     def step(self, rows: Rows) -> Tensor:
         """One optimizer step on a batch; halves what is computed at once when memory runs out."""
@@ -182,7 +210,8 @@ class _Trainer:
                 logger.warning("out of GPU memory: now %s documents at once", self.state.micro)
         self.set_learning_rate()
         self.scaler.unscale_(self.optimizer)
-        norm = nn.utils.clip_grad_norm_(self.parameters, self.config.clip or math.inf)
+        norm = clip_norm(self.parameters, self.config.clip or math.inf)
+        self.settle_averages(read_now=True)
         if self.device.type == "cuda":
             self.scaler.step(self.optimizer)  # leaves the step out, on the GPU, if not finite
             self.scaler.update()
@@ -195,8 +224,7 @@ class _Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         if self.after_step is not None:
             self.after_step()
-        if self.average:
-            torch._foreach_lerp_(self.average, self.parameters, self.averaging_step())
+        self.move_averages()
         self.state.step += 1
         return value
 
@@ -209,6 +237,7 @@ class _Trainer:
             value = self.loss(piece) * (len(piece) / len(rows))
             self.scaler.scale(value).backward()
             total += value.detach()
+        merge_rows(self.parameters)
         if self.world > 1:
             self.sum_over_processes(total)
         return total
@@ -217,16 +246,19 @@ class _Trainer:
         import torch.distributed as dist
 
         for parameter in self.parameters:
-            if parameter.grad is None:
+            if id(parameter) in self.tables:
+                mine = parameter.grad if parameter.grad is not None else no_rows(parameter)
+                parameter.grad = sum_rows(mine)
+            elif parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-        flat = torch.cat([p.grad.reshape(-1) for p in self.parameters if p.grad is not None])
+        dense = [p.grad for p in self.parameters if p.grad is not None and not p.grad.is_sparse]
+        flat = torch.cat([grad.reshape(-1) for grad in dense])
         dist.all_reduce(flat)
         dist.all_reduce(total)
         at = 0
-        for parameter in self.parameters:
-            assert parameter.grad is not None
-            parameter.grad.copy_(flat[at : at + parameter.numel()].view_as(parameter))
-            at += parameter.numel()
+        for grad in dense:
+            grad.copy_(flat[at : at + grad.numel()].view_as(grad))
+            at += grad.numel()
 
     def count_lost_steps(self, losses: list[Tensor]) -> None:
         """On a GPU the scaler left out steps by itself; here they are counted and said."""
@@ -253,9 +285,31 @@ class _Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = self.config.lr * min(rise, fall)
 
-    def averaging_step(self) -> float:
-        # Early averages follow the weights closely; later ones move by `average` a step.
-        return max(self.config.average, 1 / (self.state.step + 2))
+    def averages_by_row(self) -> dict[int, RowAverage]:
+        """By the number of the parameter: averages that cost what a step reads, not the table."""
+        return {
+            i: RowAverage(self.parameters[i], average, self.config.average)
+            for i, average in enumerate(self.average)
+            if id(self.parameters[i]) in self.tables
+        }
+
+    def settle_averages(self, *, read_now: bool = False) -> None:
+        """Bring the averages of tables up to date, or only those of the rows read in this step."""
+        for i, average in self.row_averages.items():
+            grad = self.parameters[i].grad
+            if not read_now:
+                average.settle(self.state.step)
+            elif grad is not None:
+                average.settle(self.state.step, grad._indices()[0])
+
+    def move_averages(self) -> None:
+        whole = [i for i in range(len(self.average)) if i not in self.row_averages]
+        if whole:
+            torch._foreach_lerp_(
+                [self.average[i] for i in whole],
+                [self.parameters[i] for i in whole],
+                averaging_share(self.config.average, self.state.step),
+            )
 
     def judge(self) -> float | None:
         """The dev score with averaged weights; the best weights so far are kept."""
@@ -274,6 +328,7 @@ class _Trainer:
         if not self.average:
             yield
             return
+        self.settle_averages()
         own = [p.detach().clone() for p in self.parameters]
         _copy(self.average, self.parameters)
         try:
@@ -297,10 +352,11 @@ class _Trainer:
         tensors = {f"weight.{i}": p.detach() for i, p in enumerate(self.parameters)}
         tensors |= {f"buffer.{name}": b for name, b in self.network.named_buffers()}
         tensors |= {f"average.{i}": a for i, a in enumerate(self.average)}
+        tensors |= {f"settled.{i}": a.settled for i, a in self.row_averages.items()}
         tensors |= {f"best.{i}": b for i, b in enumerate(self.best)}
         for i, parameter in enumerate(self.parameters):
             for key, value in self.optimizer.state.get(parameter, {}).items():
-                tensors[f"adam.{i}.{key}"] = value
+                tensors[f"optimizer.{i}.{key}"] = value
         tensors["random.cpu"] = torch.get_rng_state()
         if self.device.type == "cuda":
             tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
@@ -320,9 +376,11 @@ class _Trainer:
         for name, buffer in self.network.named_buffers():
             buffer.copy_(tensors[f"buffer.{name}"])
         _copy([tensors[f"average.{i}"] for i in range(len(self.average))], self.average)
+        for i, average in self.row_averages.items():
+            average.settled.copy_(tensors[f"settled.{i}"])
         _copy([tensors[f"best.{i}"] for i in range(len(self.best))], self.best)
         for i, parameter in enumerate(self.parameters):
-            prefix = f"adam.{i}."
+            prefix = f"optimizer.{i}."
             found = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
             # Adam keeps its step counter on the CPU unless it is fused.
             self.optimizer.state[parameter] = {
@@ -334,6 +392,17 @@ class _Trainer:
             torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
         self.scaler.load_state_dict(about["scaler"])
         self.state = State(**about["state"])
+
+
+def _optimizer(
+    parameters: Sequence[Tensor], config: LoopConfig, *, fused: bool
+) -> torch.optim.Optimizer:
+    lr, decay = config.lr, config.weight_decay
+    if config.optimizer == "sgd":
+        return torch.optim.SGD(
+            parameters, lr=lr, momentum=config.momentum, weight_decay=decay, fused=fused
+        )
+    return RowAdamW(parameters, lr=lr, weight_decay=decay, fused=fused)
 
 
 def _copy(source: Sequence[Tensor], target: Sequence[Tensor]) -> None:

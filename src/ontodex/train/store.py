@@ -70,7 +70,7 @@ def save_tensors(
     index: dict[str, list[int]] = {}
     room = shard_bytes
     for key, array in tensors.items():
-        for number, piece in enumerate(_pieces(np.ascontiguousarray(array), shard_bytes)):
+        for number, piece in enumerate(_pieces(np.asarray(array, order="C"), shard_bytes)):
             if piece.nbytes > room and shards[-1]:
                 shards.append({})
                 room = shard_bytes

@@ -1,0 +1,155 @@
+"""Documents a second of `ontodex index`, and whether kills change a byte.
+
+    python bench/index.py [--documents 100000] [--kills 5] [--block 1000] [--no-ray]
+
+The bundled sample, repeated under new ids, is indexed with label trees trained on it: by one worker
+on one core, by one and by two on all cores, and by Ray with two. Then each of the last two ways is
+killed with SIGKILL at random moments and started again until it is done. Prints a table; stops with
+an error where an id is missing or a byte differs. CPU time and memory are those of the command and
+its workers (Ray's own processes are not its children); memory is the peak of the largest process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from ontodex.data import get
+from ontodex.read import open_corpus, read_docs
+from ontodex.run import train
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to run the command."""
+
+    name: str
+    options: tuple[str, ...]
+    n_cores: int | None = None  # all of them, if not said
+
+
+WAYS = (
+    Way("1 core, 1 worker", ("--workers", "1"), n_cores=1),
+    Way("all cores, 1 worker", ("--workers", "1")),
+    Way("all cores, 2 workers", ("--workers", "2")),
+    Way("Ray local, 2 workers", ("--workers", "2", "--ray", "local")),
+)
+
+
+def repeat(source: Path, target: Path, n_docs: int) -> list[str]:
+    """Write the documents of `source` again and again; gives the new ids."""
+    docs = list(read_docs(source))
+    with target.open("w") as file:
+        for i, doc in zip(range(n_docs), itertools.cycle(docs)):
+            file.write(json.dumps({"id": f"{i:07}", **doc.fields}) + "\n")
+    return [f"{i:07}" for i in range(n_docs)]
+
+
+def start(run: Path, source: Path, out: Path, way: Way, block: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "ontodex", "index", str(run), str(source), str(out)]
+    return subprocess.Popen(
+        [*command, "--block", str(block), *way.options],
+        stdout=subprocess.DEVNULL,
+        preexec_fn=_on_cores(way.n_cores),
+    )
+
+
+def _on_cores(count: int | None) -> Callable[[], None]:
+    chosen = sorted(os.sched_getaffinity(0))[:count]
+    return lambda: os.sched_setaffinity(0, chosen)
+
+
+def finish(process: subprocess.Popen[bytes]) -> None:
+    if process.wait() != 0:
+        raise SystemExit(f"the command ended with exit code {process.returncode}")
+
+
+def killed(begin: Callable[[], subprocess.Popen[bytes]], n_kills: int, within: float) -> int:
+    """Start it, kill it, and so on, then let it finish; gives how often it was killed."""
+    moments = random.Random(17)
+    for n_done in range(n_kills):
+        process = begin()
+        try:
+            process.wait(moments.uniform(0.1, within))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        else:
+            return n_done
+    finish(begin())
+    return n_kills
+
+
+def check(out: Path, ids: list[str], expected: bytes) -> None:
+    with out.open(newline="") as file:
+        found = [row["id"] for row in csv.DictReader(file)]
+    if found != ids:
+        raise SystemExit(f"{out}: {len(found):,} ids, not the {len(ids):,} that went in")
+    if out.read_bytes() != expected:
+        raise SystemExit(f"{out}: other bytes")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--documents", type=int, default=100_000)
+    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--block", type=int, default=1_000)
+    parser.add_argument("--no-ray", action="store_true")
+    options = parser.parse_args()
+    has_ray = find_spec("ray") is not None and not options.no_ray
+    ways = [way for way in WAYS if has_ray or "--ray" not in way.options]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        get("sample", folder)
+        dev = open_corpus(folder / "dev.jsonl")
+        run = train(
+            {"model": {"name": "parabel"}},
+            folder / "run",
+            train=open_corpus(folder / "train.jsonl"),
+            dev=dev,
+        ).folder
+        ids = repeat(folder / "train.jsonl", folder / "in.jsonl", options.documents)
+        print(f"{len(ids):,} documents in blocks of {options.block:,}\n")
+        print("| way | seconds | documents a second | CPU s | peak (MiB) |")
+        print("|---|---:|---:|---:|---:|", flush=True)
+        expected = b""
+        seconds: dict[Way, float] = {}
+        for number, way in enumerate(ways):
+            out = folder / f"way{number}.csv"
+            before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+            finish(start(run, folder / "in.jsonl", out, way, options.block))
+            seconds[way] = time.perf_counter() - started
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            expected = expected or out.read_bytes()
+            check(out, ids, expected)
+            rate, peak = len(ids) / seconds[way], after.ru_maxrss // 1024
+            print(f"| {way.name} | {seconds[way]:.0f} | {rate:,.0f} | {cpu:.0f} | {peak:,} |")
+            sys.stdout.flush()
+        for way in ways[2:]:
+            out = folder / f"killed-{way.options[-1]}.csv"
+
+            def begin(way: Way = way, out: Path = out) -> subprocess.Popen[bytes]:
+                return start(run, folder / "in.jsonl", out, way, options.block)
+
+            n_killed = killed(begin, options.kills, seconds[way] / 2)
+            check(out, ids, expected)
+            print(f"\n{way.name}, killed {n_killed} times: every id once, the same bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""The service under load: requests a second, latencies, shedding, a hostile body, every system.
+
+    python bench/serve.py RUN --docs test.jsonl [--more RUN ...] [--seconds 20]
+
+`wrk` (Debian: apt-get install wrk) and the server share this machine. A client is a connection that
+sends its next request when the last was answered. Goodput counts answers 200; a probe beside wrk
+measures how long a refusal takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import itertools
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from ontodex.read import read_docs
+
+CLIENTS = (1, 2, 4, 8, 16, 32, 64, 256)
+N_DOCS = 500
+SCRIPT = """
+local bodies, at = {}, 0
+for line in io.lines(os.getenv("BODIES")) do bodies[#bodies + 1] = line end
+good, busy, bad = 0, 0, 0
+function request()
+  at = at % #bodies + 1
+  local headers = {["Content-Type"] = "application/json"}
+  return wrk.format("POST", "/suggest", headers, bodies[at])
+end
+function response(status)
+  if status == 200 then good = good + 1
+  elseif status == 429 then busy = busy + 1
+  else bad = bad + 1 end
+end
+local threads = {}
+function setup(thread) threads[#threads + 1] = thread end
+function done(summary, latency)
+  local t = threads[1]
+  print(string.format("COUNTS %d %d %d %d %.3f %.3f", t:get("good"), t:get("busy"), t:get("bad"),
+    summary.duration, latency:percentile(50) / 1000, latency:percentile(99) / 1000))
+end
+"""
+
+
+@dataclass
+class Load:
+    """What one number of clients got."""
+
+    clients: int
+    goodput: float  # answers 200 a second
+    refused: float  # answers 429 a second
+    failed: int
+    p50: float  # milliseconds, of all answers
+    p99: float
+    probes: list[tuple[int, float]] = field(default_factory=list)  # status, milliseconds
+
+    def probe(self, status: int) -> str:
+        times = [ms for seen, ms in self.probes if seen == status]
+        return f"{np.quantile(times, 0.99):.1f}" if times else "-"
+
+
+@contextmanager
+def serving(runs: Sequence[Path], *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server process and its address."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "ontodex", "serve", *map(str, runs), "--port", "0"]
+        with (Path(folder) / "log").open("w") as log:
+            process = subprocess.Popen(
+                [*command, "--database", f"{folder}/d.sqlite", *arguments],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+            try:
+                assert process.stdout is not None
+                yield process, process.stdout.readline().split("//")[-1].strip()
+            finally:
+                process.terminate()
+                process.wait()
+
+
+def bodies(docs: Path, path: Path) -> list[str]:
+    """One request body a line, of the first documents."""
+    lines = [
+        json.dumps({"documents": [{"fields": dict(doc.fields)}]})
+        for doc in itertools.islice(read_docs(docs), N_DOCS)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    return lines
+
+
+def load(address: str, folder: Path, clients: int, seconds: int, probe: str) -> Load:
+    """Let wrk ask for some seconds, with one more client beside it."""
+    command = ["wrk", "-t1", f"-c{clients}", f"-d{seconds}s", "-s", str(folder / "script.lua")]
+    stop, probes = threading.Event(), list[tuple[int, float]]()
+    beside = threading.Thread(target=_probe, args=(address, probe, stop, probes))
+    beside.start()
+    done = subprocess.run(
+        [*command, "--timeout", "30s", f"http://{address}"],
+        env={**os.environ, "BODIES": str(folder / "bodies")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    stop.set()
+    beside.join()
+    found = re.search(r"COUNTS (\d+) (\d+) (\d+) (\d+) (\S+) (\S+)", done.stdout)
+    assert found is not None, done.stdout
+    good, busy, bad, micros = map(int, found.groups()[:4])
+    duration = micros / 1e6
+    p50, p99 = map(float, found.groups()[4:])
+    return Load(clients, good / duration, busy / duration, bad, p50, p99, probes)
+
+
+def _probe(address: str, body: str, stop: threading.Event, seen: list[tuple[int, float]]) -> None:
+    while not stop.wait(0.1):
+        seen.append(ask(address, body))
+
+
+def ask(address: str, body: str, run: str | None = None) -> tuple[int, float]:
+    """(status, milliseconds) of one request on a connection of its own."""
+    if run is not None:
+        body = json.dumps({**json.loads(body), "run": run})
+    started = time.perf_counter()
+    connection = http.client.HTTPConnection(address, timeout=60)
+    connection.request("POST", "/suggest", body, {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    return answer.status, 1000 * (time.perf_counter() - started)
+
+
+def hostile(process: subprocess.Popen[str], address: str) -> tuple[int, float]:
+    """The status of a body of 500 MB, and how many more MB the server then held at the most."""
+    before = _memory(process.pid)
+    host, port = address.split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        head = "POST /suggest HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        connection.sendall(head.encode())
+        try:
+            for _ in range(500):
+                connection.sendall(b"100000\r\n" + b" " * 2**20 + b"\r\n")
+        except OSError:
+            pass  # it hung up, as it should
+        status = int(connection.recv(100).split()[1])
+    return status, (_memory(process.pid) - before) / 2**20
+
+
+def _memory(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return 1024 * int(re.findall(r"VmHWM:\s+(\d+)", status)[0])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--docs", type=Path, required=True)
+    parser.add_argument("--more", type=Path, nargs="*", default=[])
+    parser.add_argument("--seconds", type=int, default=20)
+    parser.add_argument("--queue", default="128")
+    options = parser.parse_args()
+    if shutil.which("wrk") is None:
+        raise SystemExit("bench/serve.py: wrk is not installed (apt-get install wrk)")
+    say = sys.stdout.write
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        (folder / "script.lua").write_text(SCRIPT)
+        lines = bodies(options.docs, folder / "bodies")
+        with serving([options.run], "--queue", options.queue) as (process, address):
+            say("clients  answers/s  refused/s  failed   p50 ms   p99 ms  probe 200 p99  429 p99\n")
+            rows = []
+            for clients in CLIENTS:
+                one = load(address, folder, clients, options.seconds, lines[0])
+                rows.append(one)
+                say(
+                    f"{one.clients:7} {one.goodput:10.1f} {one.refused:10.1f} {one.failed:7} "
+                    f"{one.p50:8.1f} {one.p99:8.1f} {one.probe(200):>14} {one.probe(429):>8}\n"
+                )
+            peak = max(row.goodput for row in rows)
+            knee = next(row.clients for row in rows if row.goodput >= 0.9 * peak)
+            over = load(address, folder, 4 * knee, options.seconds, lines[0])
+            say(f"knee at {knee} clients; at {4 * knee}: {over.goodput / peak:.0%} of the peak\n")
+            status, more = hostile(process, address)
+            say(f"a body of 500 MB: {status}, {more:.1f} MB more memory\n\n")
+        say("run               one document p50 ms   p99 ms\n")
+        for run in [options.run, *options.more]:
+            with serving([run]) as (_, address):
+                times = [ask(address, line)[1] for line in lines[:120]][20:]
+                p50, p99 = np.quantile(times, [0.5, 0.99])
+                say(f"{run.name:17} {p50:19.1f} {p99:8.1f}\n")
+
+
+if __name__ == "__main__":
+    main()

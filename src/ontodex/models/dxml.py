@@ -1,0 +1,387 @@
+"""DXML: documents are embedded where their labels lie in a graph, and ask their neighbours (001).
+
+    features ─ W1, ReLU ─ W2, dropout ─ L2 norm = f_x ─ nearest clusters ─ k nearest ─ their labels
+     (n, m)     (n, d)      (n, e)       (n, e)                             (n, k)        (n, l)
+    labels ─ label graph ─ DeepWalk = V ─ mean over a document's labels = f_y
+                              (l, e)                 (n, e)
+
+Training pulls f_x to f_y. Deviations from the paper, with reasons and measured effects:
+docs/papers/dxml.md.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from torch import Tensor, nn
+
+from ontodex.config import build
+from ontodex.decide.calibrate import Calibration
+from ontodex.errors import DataError, RunError
+from ontodex.features import batches
+from ontodex.features.label_graph import LabelGraphConfig, label_vectors
+from ontodex.features.matrix import MatrixConfig, MatrixFeatures
+from ontodex.models.base import Span
+from ontodex.models.clusters import Clusters
+from ontodex.models.neighbours import Neighbours, best_vote, joined, quality, remembered
+from ontodex.models.sparse_input import (
+    SHARD_BYTES,
+    Rows,
+    SparseInput,
+    SparseLinear,
+    load_finite,
+    load_network,
+    save_network,
+    typical_length,
+)
+from ontodex.models.sparse_rows import (
+    CALIBRATION_RANKS,
+    as_rows,
+    load_about,
+    load_rows,
+    save_about,
+    save_rows,
+    spans,
+)
+from ontodex.train import loop, store
+from ontodex.train.loop import LoopConfig
+from ontodex.types import Corpus, Doc, LabelSpace, Ranking
+
+logger = logging.getLogger(__name__)
+
+Floats = NDArray[np.float32]
+
+_EMBEDDED_TOGETHER = 1_024
+_NEIGHBOURS = (10, 20, 40, 80, 160)  # tried on dev
+_EXPONENTS = (0.0, 5.0, 10.0, 20.0, 40.0)
+_PROBES = (1, 2, 4, 8, 16, 32, 64)
+_WORTH_A_PROBE = 0.0005  # of nDCG@5 on dev; less is not worth looking into twice the clusters
+
+
+@dataclass(frozen=True)
+class DxmlConfig(LabelGraphConfig, MatrixConfig):
+    """Defaults are what won on dev; the paper's: experiments/paper/dxml.toml."""
+
+    spread: bool = True  # label vectors are centred and whitened before they are averaged
+    unit_targets: bool = True  # f_y is scaled to length 1, as f_x is
+    hidden: int = 512  # units of W1
+    networks: int = 8  # trained side by side; a document lies at the mean of their embeddings
+    activation: Literal["relu", "none"] = "relu"  # none: the paper's linear ablation
+    input_dropout: float = 0.5  # of a document's features
+    hidden_dropout: float = 0.0
+    dropout: float = 0.5  # after W2
+    neighbours: int = 0  # 0 = the best of a few on dev (20 without dev)
+    exponent: float = -1.0  # of a neighbour's similarity, 0 = the plain mean; below 0 = by dev (20)
+    clusters: int = 0  # 0 = the root of the number of documents
+    probe: int = 0  # clusters looked into; 0 = as few as dev allows (8 without dev)
+    train: LoopConfig = field(default_factory=lambda: LoopConfig(epochs=30, patience=8))
+
+    def __post_init__(self) -> None:
+        LabelGraphConfig.__post_init__(self)
+        MatrixConfig.__post_init__(self)
+        if self.hidden < 1 or self.networks < 1:
+            raise ValueError("hidden and networks must be at least 1")
+        for name in ("input_dropout", "hidden_dropout", "dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be in [0, 1), not {getattr(self, name)}")
+        if min(self.neighbours, self.clusters, self.probe) < 0:
+            raise ValueError("neighbours, clusters and probe must not be negative")
+
+
+# ------------------------------------------------------------------------------------- the targets
+
+
+def spread_out(vectors: Floats, frequency: NDArray[np.int64]) -> Floats:
+    """The label vectors centred and whitened, each label counted as often as it occurs.
+
+    DeepWalk's vectors of a dense graph share one large direction; mean label vectors would hardly
+    differ, and neighbours among them would mean little."""
+    weight = frequency / max(1, frequency.sum())
+    centred = vectors - weight @ vectors
+    sizes, directions = np.linalg.eigh((centred * weight[:, None]).T @ centred)
+    kept = sizes > 1e-6 * max(float(sizes.max()), 1e-30)
+    return np.asarray(centred @ (directions[:, kept] / np.sqrt(sizes[kept])), dtype=np.float32)
+
+
+def mean_vectors(gold: csr_array, vectors: Floats, *, unit: bool) -> Floats:
+    """f_y = V y / nnz(y) (Algorithm 1, line 3), scaled to length 1 where `unit` is set."""
+    count = np.maximum(np.diff(gold.indptr), 1)[:, None]
+    mean = (gold.astype(np.float32) @ vectors) / count
+    if unit:
+        mean = mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-12)
+    return np.asarray(mean, dtype=np.float32)
+
+
+# ------------------------------------------------------------------------------------- the network
+
+
+class Embedding(nn.Module):
+    """The feature branch of Figure 1."""
+
+    def __init__(self, config: DxmlConfig, n_features: int, size: int, length: float) -> None:
+        super().__init__()
+        self.first = SparseLinear(n_features, config.hidden, typical_length=length)  # W1
+        self.activation = nn.ReLU() if config.activation == "relu" else nn.Identity()
+        self.second = nn.Linear(config.hidden, size)  # W2
+        self.drop_input = nn.Dropout(config.input_dropout)
+        self.drop_hidden = nn.Dropout(config.hidden_dropout)
+        self.drop = nn.Dropout(config.dropout)
+
+    def forward(self, columns: Tensor, starts: Tensor, values: Tensor) -> Tensor:
+        h = self.activation(self.first(columns, starts, self.drop_input(values)))  # (n, d)
+        z = self.drop(self.second(self.drop_hidden(h)))  # (n, e)
+        return F.normalize(z, dim=1)  # (n, e)  # fmt: skip
+
+
+class Committee(nn.Module):
+    """Several embeddings of one document, all pulled to the same place; f_x is their mean."""
+
+    def __init__(self, config: DxmlConfig, n_features: int, size: int, length: float) -> None:
+        super().__init__()
+        self.size = size
+        self.parts = nn.ModuleList(
+            Embedding(config, n_features, size, length) for _ in range(config.networks)
+        )
+
+    def forward(self, columns: Tensor, starts: Tensor, values: Tensor) -> Tensor:
+        mean = torch.stack([part(columns, starts, values) for part in self.parts]).mean(0)
+        return F.normalize(mean, dim=1)  # (n, e)
+
+    def loss(self, columns: Tensor, starts: Tensor, values: Tensor, target: Tensor) -> Tensor:
+        """The mean over documents of d(f_x, f_y) (Eq. 1 to 3), summed over the networks."""
+        apart = [
+            F.smooth_l1_loss(part(columns, starts, values), target, reduction="sum")
+            for part in self.parts
+        ]
+        return torch.stack(apart).sum() / len(target)
+
+
+# -------------------------------------------------------------------------------------- the system
+
+
+class Dxml:
+    """Learns where documents lie; new documents join the memory at once, with new labels too."""
+
+    Config = DxmlConfig
+
+    def __init__(self, config: DxmlConfig, *, device: str = "cpu") -> None:
+        self.config, self.device = config, torch.device(device)
+        self.work: Path | None = None  # where checkpoints go, when training may be resumed
+        self.features = MatrixFeatures(config)
+        self.network: Committee | None = None
+        self.memory = Clusters(np.zeros((1, 1), np.float32), np.zeros((0, 1), np.float32))
+        self.gold = csr_array(np.zeros((0, 0), np.float32))  # (documents, labels)
+        self.epochs = config.train.epochs
+        self.neighbours = config.neighbours or 20
+        self.exponent = config.exponent if config.exponent >= 0 else 20.0
+        self.probe = config.probe or 8
+        self.calibration = Calibration.none()
+
+    # -------------------------------------------------------------------------------------- fit
+
+    def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
+        """Algorithm 1, then what dev decides."""
+        self._learn(train, dev, labels)
+        if len(dev):
+            self._tune(self.embed(dev), labels.gold(dev))
+
+    def refit(self, train: Corpus, labels: LabelSpace) -> None:
+        """Algorithm 1 on these documents, with what dev decided; calibration stays."""
+        self._learn(train, train.select([]), labels)
+
+    def _learn(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
+        rows = as_rows(self.features.fit(train))
+        gold = remembered(train, labels)
+        has_labels = np.flatnonzero(np.diff(gold.indptr))
+        if not len(has_labels):
+            raise DataError("no training document has a label", path=train.folder)
+        self.gold = csr_array(gold[has_labels])
+        data = SparseInput(csr_array(rows[has_labels]), self.device)
+        vectors = label_vectors(train, labels, self.config, device=str(self.device))  # V
+        if self.config.spread:
+            vectors = spread_out(vectors, labels.frequency)
+        targets = mean_vectors(self.gold, vectors, unit=self.config.unit_targets)
+        torch.manual_seed(self.config.train.seed)
+        size = (self.features.n_features, targets.shape[1], typical_length(rows))
+        self.network = Committee(self.config, *size).to(self.device)
+        self._train_network(data, targets, dev, labels.gold(dev))
+        vectors = self._embed(data)
+        wanted = self.config.clusters or round(len(vectors) ** 0.5)
+        seed, device = self.config.train.seed, str(self.device)
+        self.memory = Clusters.learn(_rounded(vectors), wanted, seed=seed, device=device)
+
+    def _train_network(
+        self, data: SparseInput, targets: Floats, dev: Corpus, dev_gold: csr_array
+    ) -> None:
+        network, settings = self._fitted(), self.config.train
+        target = torch.from_numpy(targets).to(self.device)
+        dev_data = self._input(dev)
+
+        def plan(epoch: int) -> list[Rows]:
+            return batches.plan(data.lengths, settings.batch, seed=settings.seed, epoch=epoch)
+
+        def loss(rows: Rows) -> Tensor:
+            at = torch.from_numpy(rows).to(self.device, non_blocking=True)
+            return network.loss(*data.batch(rows), target[at])
+
+        def score() -> float:
+            nearest = exact(self._embed(dev_data), self._embed(data), self.neighbours, self.device)
+            return quality(dev_gold, nearest.vote(self.gold, self.neighbours, self.exponent, 5))
+
+        choosing = dev_gold.nnz > 0
+        state = loop.fit(
+            network,
+            batches=plan,
+            loss=loss,
+            config=settings,
+            score=score if choosing else None,
+            folder=self.work,
+            stop=self.epochs,
+        )
+        if choosing:
+            self.epochs = state.best_epoch + 1
+        # Rounded now, so that what is saved in half precision is exactly what ranks from here on.
+        network.half().float().eval()
+
+    def _tune(self, queries: Floats, gold: csr_array) -> None:
+        """Choose neighbours and exponent among all documents, then the fewest clusters to look into
+        that lose nothing, and calibrate."""
+        config = self.config
+        counts = (config.neighbours,) if config.neighbours else _NEIGHBOURS
+        exponents = (config.exponent,) if config.exponent >= 0 else _EXPONENTS
+        nearest = exact(queries, self.memory.vectors, max(counts), self.device)
+        if gold.nnz:
+            self.neighbours, self.exponent = best_vote(nearest, self.gold, gold, counts, exponents)
+            wanted = quality(gold, self._vote(nearest, 5)) - _WORTH_A_PROBE
+            self.probe = config.probe or self._fewest_probes(queries, gold, wanted)
+        ranking = self._vote(self._nearest(queries), CALIBRATION_RANKS)
+        self.calibration = Calibration.fit(ranking, gold)
+        logger.info(
+            "%s epochs, %s neighbours, exponent %s, %s of %s clusters", self.epochs,
+            self.neighbours, self.exponent, self.probe, len(self.memory.centres),
+        )  # fmt: skip
+
+    def _fewest_probes(self, queries: Floats, gold: csr_array, wanted: float) -> int:
+        for probe in _PROBES:
+            nearest = self.memory.nearest(queries, self.neighbours, probe)
+            if quality(gold, self._vote(nearest, 5)) >= wanted:
+                return probe
+        return len(self.memory.centres)
+
+    # ------------------------------------------------------------------------------------- rank
+
+    def rank(self, corpus: Corpus, k: int) -> Ranking:
+        """Algorithm 2."""
+        return self.calibration.apply(self._vote(self._nearest(self.embed(corpus)), k))
+
+    def embed(self, corpus: Corpus) -> Floats:
+        """(documents, e): f_x."""
+        return self._embed(self._input(corpus))
+
+    def _input(self, corpus: Corpus) -> SparseInput:
+        return SparseInput(as_rows(self.features.transform(corpus)), self.device)
+
+    def _embed(self, data: SparseInput) -> Floats:
+        network = self._fitted().eval()
+        order = np.arange(len(data))
+        with torch.inference_mode():
+            parts = [
+                network(*data.batch(order[i : i + _EMBEDDED_TOGETHER])).cpu().numpy()
+                for i in range(0, len(order), _EMBEDDED_TOGETHER)
+            ]
+        return np.concatenate([np.empty((0, network.size), np.float32), *parts])
+
+    def _nearest(self, queries: Floats) -> Neighbours:
+        return self.memory.nearest(queries, self.neighbours, self.probe)
+
+    def _vote(self, nearest: Neighbours, k: int) -> Ranking:
+        return nearest.vote(self.gold, self.neighbours, self.exponent, k)
+
+    def update(self, corpus: Corpus, labels: LabelSpace) -> None:
+        """New documents vote from now on, for new labels too; the network stays as it is."""
+        corpus = corpus.select(np.array([bool(own) for own in corpus.labels()], dtype=bool))
+        self.memory = self.memory.joined_by(_rounded(self.embed(corpus)))
+        self.gold = joined(self.gold, corpus, labels)
+
+    def explain(self, doc: Doc, column: int) -> Sequence[Span]:
+        """Value x gradient of the similarity to the neighbours that have the label, each by its
+        share of the vote."""
+        network = self._fitted().eval()
+        columns, starts, values = self._input(Corpus.of([doc])).batch(np.array([0]))
+        values.requires_grad_()
+        f_x = network(columns, starts, values)
+        nearest = self._nearest(f_x.detach().cpu().numpy())
+        votes = nearest.votes(self.neighbours, self.exponent, len(self.memory))
+        votes.data *= self.gold[:, [column]].toarray()[votes.indices, 0]
+        pull = torch.from_numpy(votes @ self.memory.vectors).to(self.device)
+        (gradient,) = torch.autograd.grad((f_x * pull).sum(), values)
+        found = (gradient.cpu().numpy(), columns.cpu().numpy(), np.array([0, len(columns)]))
+        return spans(self.features, doc, csr_array(found, shape=(1, self.features.n_features)))
+
+    def _fitted(self) -> Committee:
+        if self.network is None:
+            raise RunError("dxml was asked before it was fitted")
+        return self.network
+
+    # --------------------------------------------------------------------------------- the files
+
+    def save(self, folder: Path) -> None:
+        save_network(folder, self._fitted())
+        memory = {"vectors": self.memory.vectors.astype(np.float16)}
+        store.save_tensors(folder, "memory", memory, shard_bytes=SHARD_BYTES)
+        store.save_tensors(folder, "centres", {"centres": self.memory.centres})
+        save_rows(folder, "gold", self.gold)
+        self.features.save(folder)
+        chosen = {
+            "epochs": self.epochs,
+            "neighbours": self.neighbours,
+            "exponent": self.exponent,
+            "probe": self.probe,
+        }
+        save_about(folder, self.config, self.calibration, chosen=chosen)
+
+    @classmethod
+    def load(cls, folder: Path, labels: LabelSpace, *, device: str = "cpu") -> Self:
+        about = load_about(folder)
+        model = cls(build(DxmlConfig, about["config"], "model"), device=device)
+        model.features = MatrixFeatures.load(folder)
+        model.calibration = about["calibration"]
+        chosen = about["chosen"]
+        model.epochs, model.neighbours = int(chosen["epochs"]), int(chosen["neighbours"])
+        model.exponent, model.probe = float(chosen["exponent"]), int(chosen["probe"])
+        model.gold, _ = load_rows(folder, "gold")
+        centres, vectors = (load_finite(folder, name) for name in ("centres", "memory"))
+        model.memory = Clusters(centres["centres"], vectors["vectors"])
+        size = model.memory.vectors.shape[1]
+        network = Committee(model.config, model.features.n_features, size, 1.0)
+        load_network(folder, network)
+        if model.gold.shape != (len(model.memory), len(labels)):
+            raise RunError(f"{folder}: the memory does not fit the labels beside it")
+        model.network = network.to(model.device).eval()
+        return model
+
+
+def exact(queries: Floats, keys: Floats, k: int, device: torch.device) -> Neighbours:
+    """The k most similar of all keys, for each query."""
+    other = torch.from_numpy(keys).to(device)
+    kept = min(k, len(keys))
+    docs, similarity = [np.empty((0, kept), np.int64)], [np.empty((0, kept), np.float32)]
+    for part in torch.from_numpy(queries).to(device).split(256):
+        best, which = (part @ other.T).topk(kept, dim=1)
+        docs.append(which.cpu().numpy())
+        similarity.append(best.cpu().numpy())
+    return Neighbours(np.concatenate(docs), np.concatenate(similarity))
+
+
+def _rounded(vectors: Floats) -> Floats:
+    """In the half precision they are saved in."""
+    return vectors.astype(np.float16).astype(np.float32)

@@ -1,0 +1,112 @@
+"""From the levels' probabilities to label sets: OFO at each level, and the plain ways to merge.
+
+OFO (section 2.1.4, Eq. 2) runs over the training documents' out-of-fold predictions;
+`threshold` keeps what is above its label's lambda, `sampling` of this the most probable, as
+many as documents of this kind have (the paper's baseline for the pointer generator).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from ontodex.decide.ofo import OFO
+from ontodex.decide.threshold import above, entries, tune_one
+from ontodex.evaluate.sets import Counts, count_by_document, macro
+from ontodex.models.level_network import LevelwiseConfig
+from ontodex.models.level_plan import Level
+from ontodex.types import Ranking
+
+Thresholds = NDArray[np.float64]
+
+CURVE_POINTS = 40
+
+
+def learn_thresholds(config: LevelwiseConfig, ranking: Ranking, gold: csr_array) -> Thresholds:
+    """A lambda for each column, after some passes over these documents."""
+    return _fresh(config, ranking, gold).passes(ranking, gold, config.ofo_passes).thresholds
+
+
+def _fresh(config: LevelwiseConfig, ranking: Ranking, gold: csr_array) -> OFO:
+    first = config.first_lambda
+    if config.ofo_prior:
+        first = tune_one(entries(ranking, gold), gold.nnz).value
+    return OFO.new(gold.shape[1], first, prior=config.ofo_prior)
+
+
+def refine(rankings: Sequence[Ranking], thresholds: Thresholds) -> list[Ranking]:
+    """For each level, the predictions above their thresholds."""
+    return [ranking.keep(above(ranking, thresholds)) for ranking in rankings]
+
+
+def stream_curve(
+    config: LevelwiseConfig, ranking: Ranking, gold: csr_array
+) -> dict[str, list[float]]:
+    """Macro precision, recall and F of OFO's decisions on the documents so far, at even steps of
+    the first pass over those that have a label (Figure 5). A decision is made with the thresholds
+    of the step before it."""
+    own = np.flatnonzero(np.diff(gold.indptr) > 0)
+    state = OFO.new(gold.shape[1], config.first_lambda, prior=config.ofo_prior)
+    curve: dict[str, list[float]] = {"documents": [], "MaP": [], "MaR": [], "MaF": []}
+    so_far: list[Counts] = []
+    for rows in np.array_split(own, min(CURVE_POINTS, len(own)) or 1):
+        block, truth = ranking.take(rows), csr_array(gold[rows])
+        so_far.append(count_by_document(truth, block.keep(state.choose(block))))
+        state = state.more(block, truth)
+        counts = Counts(
+            *(np.concatenate([getattr(c, n) for c in so_far]) for n in ("hit", "predicted", "gold"))
+        )
+        if len(counts.gold):
+            curve["documents"].append(len(counts.gold))
+            for name, value in macro(counts).items():
+                curve[name].append(round(value, 5))
+    return curve
+
+
+def level_curves(
+    config: LevelwiseConfig,
+    levels: Sequence[Level],
+    rankings: Sequence[Ranking],
+    golds: Mapping[int, csr_array],
+) -> dict[str, dict[str, list[float]]]:
+    """Figure 5: a curve for each level, by its number."""
+    return {
+        str(level.number): stream_curve(config, ranking, golds[level.number])
+        for level, ranking in zip(levels, rankings, strict=True)
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Sampling:
+    """How many labels a document gets, by the sum of its labels' probabilities: the quantiles of
+    the training documents' sums are those of their numbers of gold labels."""
+
+    sums: NDArray[np.float64]
+    counts: NDArray[np.float64]
+
+    @classmethod
+    def fit(cls, union: Ranking, gold: csr_array) -> Sampling:
+        at = np.linspace(0, 1, 101)
+        if not len(union):
+            return cls(np.zeros(1), np.ones(1))
+        sums = union.probabilities.sum(axis=1, dtype=np.float64)
+        sizes = np.diff(gold.indptr)
+        return cls(np.quantile(sums, at), np.quantile(sizes, at))
+
+    def merge(self, union: Ranking) -> Ranking:
+        """Of the levels' predictions, the most probable, as many as the sum asks for."""
+        sums = union.probabilities.sum(axis=1, dtype=np.float64)
+        sizes = np.rint(np.interp(sums, self.sums, self.counts)).astype(np.int64)
+        return union.keep(np.arange(union.k) < sizes[:, None])
+
+    def to_json(self) -> dict[str, Any]:
+        return {"sums": self.sums.tolist(), "counts": self.counts.tolist()}
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any]) -> Sampling:
+        return cls(np.array(table["sums"], float), np.array(table["counts"], float))

@@ -1,0 +1,332 @@
+"""The network of one level (paper 000, section 2.1, Figure 2), and all levels on one word table.
+
+    words     (n,t) ─ vectors (n,t,e) ─ convolutions 3,4,5 (n,t,3m) ─ BiLSTM (n,t,2d) ─┐
+    keywords  (n,t) ─ vectors (n,t,e) ─ convolutions 3,4,5 (n,t,3s) ───────────────────┤ max in p_g
+    labels predicted at the level above, and at the level below: the same ─────────────┘  chunks
+       ─ batch norm, dropout ─ a bottleneck for each category g (n,b) ─ logits of its labels (n,l)
+
+How the text was read where it leaves things open: docs/papers/levelwise.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ontodex.features.phrases import PhraseConfig
+from ontodex.models.label_attention import attention, label_logits
+from ontodex.models.level_plan import Category, Level, Pooling
+from ontodex.models.neural import NeuralConfig
+from ontodex.models.parts import BiLSTM, Words, token_mask
+from ontodex.models.pointer import PointerConfig
+from ontodex.ontology.levels import Expand
+from ontodex.ontology.levels import Rule as LevelRule
+from ontodex.train.loop import LoopConfig
+
+Stream = tuple[Tensor, ...]  # ids (n, t) padded with 0, lengths (n,)
+Inputs = Literal["words", "words+keywords", "words+keywords+levels"]
+Shares = Sequence[Tensor]  # for each level, the logits its labels start with
+
+
+@dataclass(frozen=True)
+class LevelwiseConfig(PhraseConfig, NeuralConfig):
+    """The paper's values: experiments/paper/levelwise.toml."""
+
+    ontology: Literal["given", "cluster"] = "given"  # cluster: levels from a tree of the labels
+    max_level: int = 7  # deeper concepts fold into this level; 1 = one flat network
+    level_of: LevelRule = "min"  # a concept with several positions: the shallowest or the deepest
+    expand: Expand = "none"  # ancestors added to gold for training (paper: lowest)
+    documents: Literal["level", "all"] = "level"  # a level learns from those it has labels in
+    inputs: Inputs = "words+keywords+levels"
+    keywords: Literal["auto", "author", "phrases"] = "auto"  # auto: author's where most docs have
+    keyword_count: int = 3  # a keyword must occur so often in training to have its own vector
+    phrase_words: int = 2  # longer phrases hardly ever occur twice
+    phrases_per_doc: int = 20
+    neighbours: int = 10  # predicted labels read of the level above, and of that below
+    folds: int = 2  # parts that predictions for the training documents are made over
+    width: int = 320  # of all vectors: the paper's 300, and a few learned beside pretrained ones
+    windows: tuple[int, ...] = (3, 4, 5)  # what a convolution sees
+    maps: int = 128  # feature maps of each convolution over words
+    set_maps: int = 32  # and over keywords and labels
+    hidden: int = 256  # LSTM units in each direction
+    reader: Literal["pooling", "attention"] = "pooling"  # of the word stream
+    value: int = 256  # width in which labels attend, for the reader `attention`
+    pooling: Pooling = "dynamic"
+    chunks: int = 32  # P, the most chunks a category can get
+    bottleneck: int = 512
+    row_norm: float = 3.0  # greatest norm of an output row; 0 = any
+    word_dropout: float = 0.2
+    dropout: float = 0.5  # of what is pooled
+    first_lambda: float = 0.5  # OFO without prior: the threshold before a label was met
+    ofo_prior: float = 50.0  # decisions for which the one threshold of a level counts; paper: 0
+    ofo_passes: int = 3  # times over the training documents
+    side_by_side: bool = False  # on a GPU, each level's work in a stream of its own
+    merge: Literal["pointer", "sampling", "threshold"] = "pointer"
+    pointer: PointerConfig = field(default_factory=PointerConfig)
+    train: LoopConfig = field(default_factory=lambda: LoopConfig(epochs=8, batch=256, warmup=200))
+
+    def __post_init__(self) -> None:
+        NeuralConfig.__post_init__(self)
+        PhraseConfig.__post_init__(self)
+        for name in ("max_level", "neighbours", "maps", "set_maps", "hidden", "value", "chunks"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("bottleneck", "keyword_count", "ofo_passes"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.folds < 2:
+            raise ValueError(f"folds must be at least 2, not {self.folds}")
+        if not self.windows or min(self.windows) < 1:
+            raise ValueError("windows must be at least 1")
+        for name in ("word_dropout", "dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be in [0, 1), not {getattr(self, name)}")
+
+    @property
+    def reads_keywords(self) -> bool:
+        return self.inputs != "words"
+
+    @property
+    def reads_levels(self) -> bool:
+        return self.inputs == "words+keywords+levels"
+
+
+def chunk_maxima(x: Tensor, lengths: Tensor, chunks: int) -> Tensor:
+    """(n, chunks, d): P[c], the maximum of each near-equal chunk of each sequence's own length
+    (section 2.1.3). Place t of a sequence of length L is in chunk floor(t chunks / L); a chunk that
+    is empty, because the sequence is shorter than `chunks`, is 0. x is (n, t, d)."""
+    edges = torch.arange(chunks + 1, device=x.device) * lengths[:, None]
+    starts = (edges + chunks - 1) // chunks  # (n, chunks + 1): the first place of each chunk
+    sizes = torch.cat([starts.diff(dim=1), (x.shape[1] - lengths)[:, None]], dim=1)
+    pooled = torch.segment_reduce(x, "max", lengths=sizes, axis=1, unsafe=True)[:, :chunks]
+    return pooled.masked_fill((sizes[:, :chunks] == 0)[:, :, None], 0)
+
+
+class Convolutions(nn.Module):
+    """Windows of several widths around each place, ReLU. Zeros stand before and after a text, so
+    every place has all features and padding adds none."""
+
+    def __init__(self, width: int, maps: int, windows: Sequence[int]) -> None:
+        super().__init__()
+        self.each = nn.ModuleList(nn.Conv1d(width, maps, window) for window in windows)
+        self.windows = tuple(windows)
+        self.width = maps * len(windows)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.transpose(1, 2)  # (n, e, t)
+        maps = [
+            convolve(F.pad(x, ((window - 1) // 2, window // 2)))
+            for convolve, window in zip(self.each, self.windows, strict=True)
+        ]
+        return F.relu(torch.cat(maps, dim=1)).transpose(1, 2)  # (n, t, maps of all)  # fmt: skip
+
+
+class CategoryPools(nn.Module):
+    """Category-dependent dynamic max pooling and the bottleneck of each category.
+
+    Categories with equally many chunks pool the same numbers, so their bottlenecks are rows of one
+    matrix. Each stream is pooled on its own: no chunk mixes two. A stream of sets is never cut
+    finer than its longest set.
+    """
+
+    def __init__(
+        self,
+        categories: Sequence[Category],
+        streams: Mapping[str, tuple[int, int]],  # name -> (features of a place, most places)
+        bottleneck: int,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.parts = sorted({category.chunks for category in categories})
+        self.most = {name: places for name, (_, places) in streams.items()}
+        by_part = {p: [g for g, c in enumerate(categories) if c.chunks == p] for p in self.parts}
+        widths = {
+            p: sum(width * min(p, places) for width, places in streams.values()) for p in self.parts
+        }
+        # Without its own scale and shift: the bottleneck after it has both.
+        self.norms = nn.ModuleList(_Norm(widths[p], affine=False) for p in self.parts)
+        self.drop = nn.Dropout(dropout)
+        self.bottlenecks = nn.ModuleList(
+            nn.Linear(widths[p], bottleneck * len(by_part[p])) for p in self.parts
+        )
+        at = torch.tensor([g for p in self.parts for g in by_part[p]], dtype=torch.long)
+        self.register_buffer("order", at.argsort(), persistent=False)
+        self.bottleneck = bottleneck
+
+    def forward(self, streams: Mapping[str, tuple[Tensor, Tensor]]) -> Tensor:
+        read = []
+        for p, norm, bottleneck in zip(self.parts, self.norms, self.bottlenecks, strict=True):
+            pooled = [
+                chunk_maxima(x, lengths, min(p, self.most[name])).flatten(1)
+                for name, (x, lengths) in streams.items()
+            ]
+            z = self.drop(norm(torch.cat(pooled, dim=1)))
+            read.append(F.relu(bottleneck(z)).unflatten(1, (-1, self.bottleneck)))
+        assert isinstance(self.order, Tensor)
+        return torch.cat(read, dim=1)[:, self.order]  # (n, g, b)  # fmt: skip
+
+
+class _Norm(nn.BatchNorm1d):
+    """Batch norm that takes the running figures for a batch of one, whose variance says nothing."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training and len(x) > 1:
+            return super().forward(x)
+        return F.batch_norm(x, self.running_mean, self.running_var, eps=self.eps)
+
+
+class LevelNetwork(nn.Module):
+    """Four streams of vectors in, one logit for each label of the level out."""
+
+    def __init__(
+        self, config: LevelwiseConfig, level: Level, sets: Sequence[str], start: Tensor
+    ) -> None:
+        super().__init__()
+        self.sets = tuple(sets)
+        self.convolve = Convolutions(config.width, config.maps, config.windows)
+        self.encode = BiLSTM(self.convolve.width, config.hidden)
+        self.set_convolve = nn.ModuleDict(
+            {name: Convolutions(config.width, config.set_maps, config.windows) for name in sets}
+        )
+        set_width = config.set_maps * len(config.windows)
+        streams = {name: (set_width, most_places(config, name)) for name in sets}
+        self.attend: LabelAttention | None = None
+        if config.reader == "attention":
+            self.attend = LabelAttention(2 * config.hidden, config.value, len(level))
+        else:
+            streams["words"] = (2 * config.hidden, config.max_length)
+        self.drop = nn.Dropout(config.dropout)
+        # Labels that attend to words alone, with no other stream, need no categories.
+        categories = level.categories if streams else ()
+        self.pools = CategoryPools(categories, streams, config.bottleneck, config.dropout)
+        self.pairs = [len(category.members) for category in categories]
+        self.output = nn.Parameter(torch.randn(sum(self.pairs), config.bottleneck) * 0.02)
+        self.bias = nn.Parameter(start.clone())
+        places = [place for category in categories for place in category.members.tolist()]
+        members = torch.tensor(places, dtype=torch.long)
+        self.register_buffer("members", members, persistent=False)
+        share = 1 / torch.bincount(members, minlength=len(level)).clamp(min=1)[members]
+        self.register_buffer("share", share, persistent=False)
+
+    def forward(self, vectors: Mapping[str, tuple[Tensor, Tensor]]) -> Tensor:
+        x, lengths = vectors["words"]
+        h = self.encode(self.convolve(x), lengths)  # (n, t, 2d)
+        streams = {
+            name: (convolve(vectors[name][0]), vectors[name][1])
+            for name, convolve in self.set_convolve.items()
+        }
+        if self.attend is None:
+            return self.read_out({**streams, "words": (h, lengths)})  # (n, l)
+        read = self.attend(self.drop(h), token_mask(x[:, :, 0], lengths))
+        return read + self.read_out(streams)  # (n, l)  # fmt: skip
+
+    def read_out(self, streams: Mapping[str, tuple[Tensor, Tensor]]) -> Tensor:
+        """(n, l): f of Eq. 1; a label in several categories has the mean of its logits there."""
+        if not streams:
+            return self.bias
+        z = self.pools(streams)  # (n, g, b)
+        rows = self.output.split(self.pairs)
+        start = self.bias.expand(len(z), -1)
+        logits = torch.cat([F.linear(z[:, g], w) for g, w in enumerate(rows)], dim=1)
+        assert isinstance(self.share, Tensor)
+        assert isinstance(self.members, Tensor)
+        return start.index_add(1, self.members, logits.to(start.dtype) * self.share)  # fmt: skip
+
+    def hold_rows(self, norm: float) -> None:
+        """Scale back the output rows that are longer than `norm` (section 3.3)."""
+        with torch.no_grad():
+            size = self.output.norm(dim=1, keepdim=True)
+            self.output.mul_((norm / size.clamp(min=1e-12)).clamp(max=1))
+
+
+class LabelAttention(nn.Module):
+    """Ours, not the paper's: each label reads the words with a query of its own."""
+
+    def __init__(self, width: int, value: int, n_labels: int) -> None:
+        super().__init__()
+        self.queries = nn.Parameter(torch.empty(n_labels, width))
+        nn.init.xavier_uniform_(self.queries)
+        self.project = nn.Linear(width, value)
+        self.output = nn.Parameter(torch.randn(n_labels, value) * 0.05)
+
+    def forward(self, h: Tensor, mask: Tensor) -> Tensor:
+        return label_logits(h, self.project(h), self.queries, self.output, mask)  # (n, l)
+
+    def weights(self, h: Tensor, mask: Tensor, place: int) -> Tensor:
+        """(n, t): how much a label attends to each token."""
+        return attention(h, self.queries[place : place + 1], mask)[:, 0]
+
+
+def most_places(config: LevelwiseConfig, stream: str) -> int:
+    """The longest a stream of sets can be."""
+    return config.phrases_per_doc if stream == "keywords" else config.neighbours
+
+
+class LevelNetworks(nn.Module):
+    """One network a level; all read one table of words, one of keywords and one of labels."""
+
+    def __init__(
+        self, config: LevelwiseConfig, levels: Sequence[Level], tables: Tables, start: Shares
+    ) -> None:
+        super().__init__()
+        self.words = Words(tables.n_words, config.width, config.word_dropout, tables.words)
+        self.keywords: Words | None = None
+        self.labels: Words | None = None
+        if tables.n_keywords:
+            self.keywords = Words(
+                tables.n_keywords, config.width, config.word_dropout, tables.keywords
+            )
+        if tables.n_labels:
+            self.labels = Words(
+                tables.n_labels + 1, config.width, config.word_dropout, tables.labels
+            )
+        self.levels = nn.ModuleList()
+        for place, level in enumerate(levels):
+            sets = ["keywords"] * bool(tables.n_keywords)
+            if tables.n_labels:
+                sets += ["above"] * (place > 0) + ["below"] * (place + 1 < len(levels))
+            self.levels.append(LevelNetwork(config, level, sets, start[place]))
+
+    def forward(self, place: int, streams: Mapping[str, Stream]) -> Tensor:
+        """(n, l): the logits of one level."""
+        vectors = {
+            name: (self.embed(name, ids), lengths) for name, (ids, lengths) in streams.items()
+        }
+        logits: Tensor = self.level(place)(vectors)
+        return logits
+
+    def embed(self, stream: str, ids: Tensor) -> Tensor:
+        table = {"words": self.words, "keywords": self.keywords}.get(stream, self.labels)
+        assert table is not None
+        vectors: Tensor = table(ids)
+        return vectors
+
+    def level(self, place: int) -> LevelNetwork:
+        network = self.levels[place]
+        assert isinstance(network, LevelNetwork)
+        return network
+
+    def hold_rows(self, norm: float) -> None:
+        for place in range(len(self.levels)):
+            self.level(place).hold_rows(norm)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Sizes of the vector tables (0 = no such stream) and the vectors they start from."""
+
+    n_words: int
+    n_keywords: int = 0
+    n_labels: int = 0  # label columns; row 0 of their table is padding, so column j has row j + 1
+    words: Tensor | None = None
+    keywords: Tensor | None = None
+    labels: Tensor | None = None
+
+    def without_labels(self) -> Tables:
+        """The tables of pass 1."""
+        return replace(self, n_labels=0, labels=None)

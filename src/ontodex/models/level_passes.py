@@ -1,0 +1,407 @@
+"""Training all levels together, and predictions for the training documents out of fold.
+
+    pass 1   words and keywords                        folds: networks that never saw a document
+    pass 2   and the labels that pass 1 predicts        predict it, so that no later stage learns
+             at the levels above and below              from labels a network has memorised
+
+What is finished (a fold's predictions, a pass's network) is a folder below `work`, written whole or
+not at all and found again by what it was made from: a killed training goes on, and trainings that
+differ only later share what comes before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from ontodex.errors import RunError
+from ontodex.evaluate.ranking import ndcg_at
+from ontodex.features import batches
+from ontodex.features.vocabulary import Encoded
+from ontodex.files import atomic_folder
+from ontodex.models.level_network import (
+    LevelNetworks,
+    LevelwiseConfig,
+    Stream,
+    Tables,
+)
+from ontodex.models.level_plan import Level, local_gold
+from ontodex.models.neural import DEV_RANKS, Ragged
+from ontodex.train import loop, store
+from ontodex.types import PADDING, Ranking
+
+logger = logging.getLogger(__name__)
+
+Rows = NDArray[np.int64]
+Arrays = dict[str, NDArray[Any]]
+
+DEPTH = 30  # labels of a level that are kept of each document's predictions
+NORM_BATCHES = 20  # batches over which the figures of batch norm are measured again
+
+
+@dataclass(frozen=True, eq=False)
+class Streams:
+    """What the networks read of some documents; without `neighbours`, pass 1."""
+
+    words: Ragged
+    keywords: Ragged | None = None
+    neighbours: Sequence[Ragged] | None = None  # for each level, the labels predicted at it
+
+    def of(self, place: int, rows: Rows) -> dict[str, Stream]:
+        """A padded batch for the network of one level."""
+        found = {"words": self.words}
+        if self.keywords is not None:
+            found["keywords"] = self.keywords
+        if self.neighbours is not None and place > 0:
+            found["above"] = self.neighbours[place - 1]
+        if self.neighbours is not None and place + 1 < len(self.neighbours):
+            found["below"] = self.neighbours[place + 1]
+        return {name: ragged.padded(rows) for name, ragged in found.items()}
+
+
+def neighbour_streams(chosen: Sequence[Ranking], most: int, device: torch.device) -> list[Ragged]:
+    """For each level, the labels predicted at it, best first, as rows of the label table."""
+    return [Ragged(encode_labels(ranking.cut(most)), device) for ranking in chosen]
+
+
+def encode_labels(ranking: Ranking) -> Encoded:
+    """Column j as id j + 1; a document without a label has an empty row."""
+    filled = ranking.columns != PADDING
+    offsets = np.concatenate([[0], np.cumsum(filled.sum(axis=1))]).astype(np.int64)
+    return Encoded(ranking.columns[filled] + 1, offsets)
+
+
+class Targets:
+    """The gold of every level, and which documents teach it."""
+
+    def __init__(
+        self, levels: Sequence[Level], golds: Mapping[int, csr_array], *, every: bool
+    ) -> None:
+        self.levels = levels
+        self.local = [local_gold(golds[level.number], level) for level in levels]
+        self.teaches = [every | (np.diff(gold.indptr) > 0) for gold in self.local]
+
+    def on(self, device: torch.device) -> list[Ragged]:
+        return [
+            Ragged.of_gold(gold, len(level), device)
+            for gold, level in zip(self.local, self.levels, strict=True)
+        ]
+
+    def start(self, rows: Rows) -> list[Tensor]:
+        """For each level, the log-odds of its labels in the documents that teach it."""
+        odds = []
+        for gold, teaches in zip(self.local, self.teaches, strict=True):
+            chosen = rows[teaches[rows]]
+            counts = np.bincount(gold[chosen].indices, minlength=gold.shape[1])
+            share = (counts + 0.5) / (len(chosen) + 1)
+            odds.append(torch.from_numpy(np.log(share / (1 - share))).float())
+        return odds
+
+
+@dataclass(frozen=True, eq=False)
+class Trainer:
+    """One pass: everything that its networks, of all folds, have in common."""
+
+    config: LevelwiseConfig
+    levels: Sequence[Level]
+    tables: Tables
+    data: Streams
+    targets: Targets
+    dev: Streams
+    dev_targets: Targets
+    device: torch.device
+
+    def network(self, rows: Rows) -> LevelNetworks:
+        torch.manual_seed(self.config.train.seed)
+        start = self.targets.start(rows)
+        return LevelNetworks(self.config, self.levels, self.tables, start).to(self.device)
+
+    def fit(self, rows: Rows, folder: Path | None, title: str) -> LevelNetworks:
+        """The networks of all levels, trained together on these documents."""
+        network, gold = self.network(rows), self.targets.on(self.device)
+        settings, lengths = self.config.train, self.data.words.lengths[rows]
+
+        def plan(epoch: int) -> list[Rows]:
+            planned = batches.plan(lengths, settings.batch, seed=settings.seed, epoch=epoch)
+            return [rows[batch] for batch in planned]
+
+        lanes = Lanes(self.device, len(self.levels) if self.config.side_by_side else 0)
+
+        def loss(batch: Rows) -> Tensor:
+            parts = [torch.zeros((), device=self.device)]
+            for place, level in enumerate(self.levels):
+                own = batch[self.targets.teaches[place][batch]]
+                if len(own):
+                    with lanes.own(place), precision(self.device):
+                        logits = network(place, self.data.of(place, own)).float()
+                        target = gold[place].multi_hot(own, len(level))
+                        parts.append(
+                            F.binary_cross_entropy_with_logits(logits, target, reduction="sum")
+                        )
+            lanes.join()
+            return torch.stack(parts).sum() / len(batch)  # Eq. 1, summed over labels
+
+        def score() -> float:
+            self.measure_norms(network, plan(0))
+            return self.dev_score(network)
+
+        def hold() -> None:
+            if self.config.row_norm:
+                network.hold_rows(self.config.row_norm)
+
+        has_dev = any(gold.nnz for gold in self.dev_targets.local)
+        loop.fit(
+            network,
+            batches=plan,
+            loss=loss,
+            config=settings,
+            score=score if has_dev else None,
+            folder=folder,
+            after_step=hold,
+            title=title,
+        )
+        self.measure_norms(network, plan(0))
+        network.half().float().eval()  # what is saved in half precision is what predicts
+        return network
+
+    def measure_norms(self, network: LevelNetworks, planned: Sequence[Rows]) -> None:
+        """Batch norm's figures anew: those gathered in training are of weights that have moved on,
+        and were averaged."""
+        norms = [m for m in network.modules() if isinstance(m, torch.nn.BatchNorm1d)]
+        network.eval()
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None  # a plain mean over the batches
+            norm.train()
+        with torch.no_grad(), precision(self.device):
+            for batch in planned[:NORM_BATCHES]:
+                for place in range(len(self.levels)):
+                    own = batch[self.targets.teaches[place][batch]]
+                    if len(own):
+                        network(place, self.data.of(place, own))
+        for norm in norms:
+            norm.momentum = 0.1  # the plain mean asks the device how many batches it has seen
+        network.eval()
+
+    def dev_score(self, network: LevelNetworks) -> float:
+        """nDCG@5, the mean over the levels, of dev documents that have labels there."""
+        rankings = predict(network, self.levels, self.dev, None, DEV_RANKS, self.device)
+        scores = []
+        for gold, level, ranking in zip(self.dev_targets.local, self.levels, rankings, strict=True):
+            own = np.diff(gold.indptr) > 0
+            if own.any():
+                wide = csr_array(
+                    (gold.data, level.columns[gold.indices], gold.indptr),
+                    shape=(gold.shape[0], int(level.columns[-1]) + 1),
+                )
+                scores.append(ndcg_at(DEV_RANKS, csr_array(wide[own]), ranking.take(own)).mean())
+        return float(np.mean(scores))
+
+
+class Lanes:
+    """Streams of a GPU, one a level, so that networks which leave it half idle run together; with
+    none, work is done in its order. Every lane waits for what came before the step, and `join` for
+    every lane; autograd keeps to the lanes by itself."""
+
+    def __init__(self, device: torch.device, n: int) -> None:
+        on_gpu = device.type == "cuda"
+        self.streams = [torch.cuda.Stream(device) for _ in range(n)] if on_gpu else []
+
+    @contextmanager
+    def own(self, place: int) -> Iterator[None]:
+        if not self.streams:
+            yield
+            return
+        stream = self.streams[place]
+        stream.wait_stream(torch.cuda.current_stream(stream.device))
+        with torch.cuda.stream(stream):
+            yield
+
+    def join(self) -> None:
+        for stream in self.streams:
+            torch.cuda.current_stream(stream.device).wait_stream(stream)
+
+
+def precision(device: torch.device) -> AbstractContextManager[Any]:
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda")
+
+
+def predict(
+    network: LevelNetworks,
+    levels: Sequence[Level],
+    data: Streams,
+    rows: Rows | None,
+    depth: int,
+    device: torch.device,
+) -> list[Ranking]:
+    """For each level, its best `depth` labels of these documents (None: all)."""
+    rows = np.arange(len(data.words)) if rows is None else rows
+    planned = batches.by_length(data.words.lengths[rows], 512 if device.type == "cuda" else 8)
+    answers = []
+    for place, level in enumerate(levels):
+        kept = min(depth, len(level))
+        columns = np.empty((len(rows), kept), np.int64)
+        values = np.empty((len(rows), kept), np.float32)
+        with torch.inference_mode():
+            for batch in planned:
+                with precision(device):
+                    logits = network(place, data.of(place, rows[batch]))
+                best, which = logits.float().sigmoid().topk(kept, dim=1)
+                columns[batch] = level.columns[which.cpu().numpy()]
+                values[batch] = best.cpu().numpy()
+        answers.append(Ranking.sort(columns, values, kept))
+    return answers
+
+
+# ------------------------------------------------------------------------------ finished pieces
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Finished results below a folder (None: nowhere), by name and by what they were made from."""
+
+    folder: Path | None
+    made_from: Mapping[str, Any]  # JSON values
+    seconds: dict[str, float]  # filled with what each piece took, in the process that finished it
+
+    def get(self, name: str, make: Callable[[Path | None], Arrays]) -> Arrays:
+        """What `make(folder for checkpoints)` gives, from the disk where it was finished before."""
+        began = time.monotonic()
+        if self.folder is None:
+            arrays = make(None)
+            self.seconds[name] = time.monotonic() - began
+            return arrays
+        plan = json.dumps(self.made_from, sort_keys=True)
+        key = hashlib.sha256(plan.encode()).hexdigest()[:12]
+        place = self.folder / f"{name.replace(' ', '-')}-{key}"
+        if place.is_dir():
+            logger.info("%s: finished before", name)
+            found = store.load_tensors(place, "arrays")
+            self.seconds[name] = float(found.pop("seconds")[0])
+            return found
+        running = place.with_name(place.name + ".running")
+        arrays = make(running)
+        self.seconds[name] = time.monotonic() - began
+        with atomic_folder(place) as temporary:
+            took = {"seconds": np.array([self.seconds[name]])}
+            store.save_tensors(temporary, "arrays", {**arrays, **took})
+        self._log(running, name)
+        shutil.rmtree(running, ignore_errors=True)
+        logger.info("%s: %.0f s", name, self.seconds[name])
+        return arrays
+
+    def _log(self, running: Path, name: str) -> None:
+        """The piece's log at the end of the one log of this training."""
+        own = running / "log.jsonl"
+        if own.exists() and self.folder is not None:
+            lines = [json.loads(line) for line in own.read_text(encoding="utf-8").splitlines()]
+            with (self.folder / "log.jsonl").open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps({"piece": name, **line}) + "\n" for line in lines)
+
+
+def fold_of(n_docs: int, folds: int, seed: int) -> NDArray[np.int64]:
+    """The fold of each document, of near-equal sizes."""
+    order = np.random.default_rng(seed).permutation(n_docs)
+    fold = np.empty(n_docs, dtype=np.int64)
+    fold[order] = np.arange(n_docs) % folds
+    return fold
+
+
+def cross_fit(trainer: Trainer, pieces: Pieces, name: str) -> tuple[LevelNetworks, list[Ranking]]:
+    """The networks of a pass, trained on all documents, and for each level the predictions for
+    them by networks that were trained without their fold."""
+    config, n_docs = trainer.config, len(trainer.data.words)
+    everything = np.arange(n_docs)
+
+    shown = f"{name}, levels {trainer.levels[0].number} to {trainer.levels[-1].number}"
+
+    def whole(folder: Path | None) -> Arrays:
+        return weights_of(trainer.fit(everything, folder, f"{shown}, all documents"))
+
+    network = restore(trainer.network(everything), pieces.get(name, whole))
+    fold = fold_of(n_docs, config.folds, config.train.seed)
+    parts: list[Arrays] = []
+    rows: list[Rows] = []
+    for number in range(config.folds):
+        inside, outside = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
+        if not len(inside):
+            continue
+
+        def out_of_fold(
+            folder: Path | None, number: int = number, inside: Rows = inside, rest: Rows = outside
+        ) -> Arrays:
+            title = f"{shown}, fold {number + 1} of {config.folds}"
+            # A corpus of one document has nothing outside its fold.
+            own = trainer.fit(rest, folder, title) if len(rest) else network
+            found = predict(own, trainer.levels, trainer.data, inside, DEPTH, trainer.device)
+            return {
+                f"{kind}.{place}": array
+                for place, ranking in enumerate(found)
+                for kind, array in (("columns", ranking.columns), ("p", ranking.probabilities))
+            }
+
+        parts.append(pieces.get(f"{name} fold {number + 1}", out_of_fold))
+        rows.append(inside)
+    order = np.argsort(np.concatenate(rows))
+    return network, [
+        Ranking(
+            np.concatenate([part[f"columns.{place}"] for part in parts])[order],
+            np.concatenate([part[f"p.{place}"] for part in parts])[order],
+        )
+        for place in range(len(trainer.levels))
+    ]
+
+
+def weights_of(network: LevelNetworks) -> Arrays:
+    """The tensors of a network in half precision; counters are left out."""
+    return {
+        name: value.half().cpu().numpy()
+        for name, value in network.state_dict().items()
+        if value.is_floating_point()
+    }
+
+
+def restore(network: LevelNetworks, weights: Mapping[str, NDArray[Any]]) -> LevelNetworks:
+    """The network with these weights, ready to predict."""
+    state = network.state_dict()
+    for name, value in state.items():
+        if not value.is_floating_point():
+            continue
+        seen = weights.get(name)
+        if seen is None or seen.shape != tuple(value.shape):
+            raise RunError(f"tensor {name!r} does not fit the settings of this run")
+        if not np.isfinite(seen).all():
+            raise RunError(f"tensor {name!r} holds values that are not finite")
+        state[name] = torch.from_numpy(seen.astype(np.float32))
+    network.load_state_dict(state)
+    return network.eval()
+
+
+__all__ = [
+    "DEPTH",
+    "Pieces",
+    "Streams",
+    "Targets",
+    "Trainer",
+    "cross_fit",
+    "encode_labels",
+    "neighbour_streams",
+    "predict",
+    "restore",
+    "weights_of",
+]

@@ -1,0 +1,145 @@
+"""Which labels stand at which level, in which categories, and how finely each category reads.
+
+    columns ─ level (depth in the ontology) ─ categories of the level ─ chunks p_g of each
+
+(paper 000, sections 2.1 and 2.1.3; ontology/levels.py says what a level and a category are.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from ontodex.errors import ConfigError
+from ontodex.ontology.levels import Expand, Levels, assign, for_labels, label_ancestors, lift
+from ontodex.ontology.levels import Rule as LevelRule
+from ontodex.types import LabelSpace, Ranking
+
+Columns = NDArray[np.int64]
+Pooling = Literal["dynamic", "max", "fixed"]
+
+
+@dataclass(frozen=True, eq=False)
+class Category:
+    """Labels of one level that share a bottleneck."""
+
+    name: str
+    chunks: int  # p_g, the parts of the text that are pooled apart for it
+    members: Columns  # places among the level's columns
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """The labels of one level; `columns` are those of the label space, rising."""
+
+    number: int  # 1 = most general
+    columns: Columns
+    categories: tuple[Category, ...]
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+
+def place_labels(labels: LabelSpace, *, max_level: int, rule: LevelRule) -> Levels:
+    """Level and categories of every column."""
+    if labels.ontology is None:
+        raise ConfigError(
+            "levelwise learns level by level of an ontology, and none was given",
+            hint='give --ontology FILE, or --set model.ontology="cluster" for levels learned from '
+            "the documents",
+        )
+    return for_labels(labels, assign(labels.ontology, max_level=max_level, rule=rule))
+
+
+def gold_by_level(
+    gold: csr_array, labels: LabelSpace, placed: Levels, expand: Expand
+) -> dict[int, csr_array]:
+    """For each level that has a learned label: the gold its network is trained on, all columns."""
+    above = label_ancestors(labels) if expand != "none" else csr_array((0, 0))
+    numbers = np.unique(placed.level[: labels.n_seen]).tolist()
+    return {m: lift(gold, above, placed, level=m, expand=expand) for m in numbers}
+
+
+def plan_levels(
+    golds: Mapping[int, csr_array],
+    placed: Levels,
+    n_seen: int,
+    *,
+    pooling: Pooling,
+    chunks: int,
+) -> list[Level]:
+    """The levels with their categories; a category without a learned label is left out."""
+    return [_level(number, gold, placed, n_seen, pooling, chunks) for number, gold in golds.items()]
+
+
+def _level(
+    number: int, gold: csr_array, placed: Levels, n_seen: int, pooling: Pooling, chunks: int
+) -> Level:
+    columns = np.flatnonzero(placed.level[:n_seen] == number)
+    membership = csr_array(placed.membership[columns])
+    counts = np.bincount(gold.indices, minlength=gold.shape[1])[columns]
+    occurrences = membership.astype(np.int64).T @ counts
+    by_category = csr_array(membership.T.tocsr())
+    categories = []
+    for g in np.flatnonzero(np.diff(by_category.indptr)).tolist():
+        members = by_category.indices[by_category.indptr[g] : by_category.indptr[g + 1]]
+        share = occurrences[g] / max(1, occurrences.sum())
+        p = chunks_of(float(share), pooling, chunks)
+        categories.append(Category(placed.categories[g], p, np.sort(members).astype(np.int64)))
+    return Level(number, columns, tuple(categories))
+
+
+def chunks_of(share: float, pooling: Pooling, chunks: int) -> int:
+    """p_g = clamp(round(P w_g), 1, P) for a category with the share w_g of the level's label
+    occurrences (section 2.1.3); 1 for max pooling, P for every category where it is fixed."""
+    if pooling == "max":
+        return 1
+    if pooling == "fixed":
+        return chunks
+    return min(max(int(share * chunks + 0.5), 1), chunks)
+
+
+def local_gold(gold: csr_array, level: Level) -> csr_array:
+    """The gold of a level with the level's own columns only."""
+    return csr_array(gold[:, level.columns])
+
+
+def to_json(levels: Sequence[Level]) -> list[dict[str, Any]]:
+    return [
+        {
+            "level": level.number,
+            "columns": level.columns.tolist(),
+            "categories": [
+                {"name": c.name, "chunks": c.chunks, "members": c.members.tolist()}
+                for c in level.categories
+            ],
+        }
+        for level in levels
+    ]
+
+
+def from_json(stored: Sequence[Mapping[str, Any]]) -> list[Level]:
+    """What `to_json` gave."""
+    return [
+        Level(
+            int(one["level"]),
+            np.array(one["columns"], dtype=np.int64),
+            tuple(
+                Category(c["name"], int(c["chunks"]), np.array(c["members"], dtype=np.int64))
+                for c in one["categories"]
+            ),
+        )
+        for one in stored
+    ]
+
+
+def side_by_side(rankings: Sequence[Ranking]) -> Ranking:
+    """The answers of all levels about the same documents in one ranking; they share no column."""
+    columns = np.hstack([ranking.columns for ranking in rankings])
+    probabilities = np.hstack([ranking.probabilities for ranking in rankings])
+    return Ranking.sort(columns, probabilities, columns.shape[1])

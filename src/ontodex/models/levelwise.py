@@ -1,0 +1,470 @@
+"""Deep Level-wise XMLC (paper 000): levels of an ontology, a network each, merged into one set.
+
+    pass 1  words, keywords ─ levels ─ OFO ─┐ predictions above and below
+    pass 2  words, keywords, neighbours ─ levels ─ OFO ─ pointer generator ─ label set
+
+level_plan.py has the levels, level_reading.py the streams, level_network.py the network of a level,
+level_passes.py its training, level_decide.py OFO, pointer.py the pointer generator; this file is
+the system they make. Readings and deviations: docs/papers/levelwise.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from ontodex.config import build
+from ontodex.decide.calibrate import Calibration
+from ontodex.errors import RunError
+from ontodex.features.tokens import check_fields, doc_spans
+from ontodex.files import write_text
+from ontodex.models import level_plan
+from ontodex.models.base import SetAttention, Span
+from ontodex.models.label_tree import LabelTree
+from ontodex.models.level_clusters import grow_tree, with_clusters
+from ontodex.models.level_decide import (
+    Sampling,
+    Thresholds,
+    learn_thresholds,
+    level_curves,
+    refine,
+)
+from ontodex.models.level_network import LevelNetworks, LevelwiseConfig, Tables
+from ontodex.models.level_passes import (
+    DEPTH,
+    Pieces,
+    Streams,
+    Targets,
+    Trainer,
+    cross_fit,
+    neighbour_streams,
+    predict,
+    restore,
+    weights_of,
+)
+from ontodex.models.level_plan import Level, gold_by_level, place_labels, plan_levels, side_by_side
+from ontodex.models.level_reading import Reading
+from ontodex.models.neural import DEV_DEPTH, SHARD_BYTES, Ragged
+from ontodex.models.parts import token_mask
+from ontodex.models.pointer import Hierarchy, Pointer, Predicted
+from ontodex.ontology.levels import Expand, label_ancestors
+from ontodex.train import store
+from ontodex.types import PADDING, Corpus, Doc, LabelSpace, Ranking
+
+# What pass 1 does not depend on; trainings that differ in these share it.
+_AFTER_PASS_1 = (
+    "side_by_side", "inputs", "neighbours", "first_lambda", "ofo_prior", "ofo_passes", "merge",
+    "pointer",
+)  # fmt: skip
+_AFTER_PASS_2 = ("side_by_side", "merge", "pointer")
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """A trained pass. `thresholds` are OFO's over all training documents, `at_level` over those
+    that have a label at the level, as the paper measures; one number a column."""
+
+    network: LevelNetworks
+    thresholds: Thresholds
+    at_level: Thresholds
+
+
+class Levelwise:
+    """fit, rank, decide, explain."""
+
+    Config: ClassVar[type[LevelwiseConfig]] = LevelwiseConfig
+
+    def __init__(self, config: LevelwiseConfig, *, device: str = "cpu") -> None:
+        self.config, self.device = config, torch.device(device)
+        self.work: Path | None = None  # where finished pieces and checkpoints go
+        self.reading: Reading | None = None
+        self.tree: LabelTree | None = None  # where levels are clusters of labels
+        self.n_labels = 0  # columns that can be answers; clusters come after them
+        self.levels: list[Level] = []
+        self.hierarchy: Hierarchy | None = None
+        self.passes: list[Pass] = []
+        self.sampling: Sampling | None = None
+        self.pointer: Pointer | None = None
+        self.level_calibration: list[Calibration] = []
+        self.calibration = Calibration.none()
+        self.curves: dict[str, Any] = {}  # Figure 5
+        self.seconds: dict[str, float] = {}  # what each part of the training took
+
+    # -------------------------------------------------------------------------------------- fit
+
+    def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
+        config = self.config
+        check_fields(train, config)
+        self.n_labels = labels.n_seen
+        if config.ontology == "cluster":
+            self.tree = grow_tree(train, labels, config)
+            labels = with_clusters(labels, self.tree)
+        placed = place_labels(labels, max_level=config.max_level, rule=config.level_of)
+        # Clusters are no document's labels: they are true where a label below them is.
+        final: Expand = "all" if self.tree is not None else "none"
+        gold, dev_gold = labels.gold(train), labels.gold(dev)
+        at_level = gold_by_level(gold, labels, placed, final)
+        taught = at_level
+        if self.tree is None and config.expand != "none":
+            taught = gold_by_level(gold, labels, placed, config.expand)
+        self.levels = plan_levels(
+            taught, placed, labels.n_seen, pooling=config.pooling, chunks=config.chunks
+        )
+        self.hierarchy = self._hierarchy(labels)
+        self.reading = Reading.fit(train, config)
+        dev_levels = gold_by_level(dev_gold, labels, placed, final)
+        stage = _Stage(
+            train,
+            dev,
+            self.reading.streams(train, self.device),
+            self.reading.streams(dev, self.device),
+            Targets(self.levels, taught, every=config.documents == "all"),
+            Targets(self.levels, dev_levels, every=False),
+            csr_array(reduce(add, at_level.values())[:, : labels.n_seen]),
+            self.reading.prepared_tables(train, labels.ids[: labels.n_seen]),
+        )
+        self.passes = []
+        predictions = self._pass(stage, "pass 1", _AFTER_PASS_1)
+        if config.reads_levels and len(self.levels) > 1:
+            stage = self._with_neighbours(stage, predictions)
+            predictions = self._pass(stage, "pass 2", _AFTER_PASS_2)
+        self.curves = level_curves(config, self.levels, predictions, at_level)
+        dev_rankings = self._predict(stage.dev_streams, DEV_DEPTH)[-1]
+        self._fit_merge(stage, predictions, dev_rankings, dev_gold)
+        self._calibrate(dev_rankings, dev_gold)
+
+    def _hierarchy(self, labels: LabelSpace) -> Hierarchy:
+        n = labels.n_seen
+        level = np.zeros(n, dtype=np.int64)
+        for one in self.levels:
+            level[one.columns] = one.number
+        above = csr_array(label_ancestors(labels)[:n, :n])
+        return Hierarchy(level, above, labels.frequency[:n])
+
+    def _pass(self, stage: _Stage, name: str, later: Sequence[str]) -> list[Ranking]:
+        """Train a pass; the training documents' predictions at each level, out of fold."""
+        tables = stage.tables
+        if stage.streams.neighbours is None:
+            tables = tables.without_labels()
+        trainer = Trainer(
+            self.config,
+            self.levels,
+            tables,
+            stage.streams,
+            stage.targets,
+            stage.dev_streams,
+            stage.dev_targets,
+            self.device,
+        )
+        pieces = Pieces(self.work, self._made_from(stage, tables, later), self.seconds)
+        network, predictions = cross_fit(trainer, pieces, name)
+        at_level = np.empty(stage.gold.shape[1])
+        for level, ranking in zip(self.levels, predictions, strict=True):
+            own = np.diff(stage.gold[:, level.columns].indptr) > 0
+            learned = learn_thresholds(self.config, ranking.take(own), csr_array(stage.gold[own]))
+            at_level[level.columns] = learned[level.columns]
+        thresholds = learn_thresholds(self.config, side_by_side(predictions), stage.gold)
+        self.passes.append(Pass(network, thresholds, at_level))
+        return predictions
+
+    def _made_from(self, stage: _Stage, tables: Tables, later: Sequence[str]) -> dict[str, Any]:
+        settings = dataclasses.asdict(self.config)
+        kept = {name: value for name, value in settings.items() if name not in later}
+        return {
+            "settings": kept,
+            "keywords": self.config.reads_keywords,
+            "train": stage.train.key,
+            "dev": stage.dev.key,
+            "levels": level_plan.to_json(self.levels),
+            "vectors": [_digest(t) for t in (tables.words, tables.keywords, tables.labels)],
+        }
+
+    def _with_neighbours(self, stage: _Stage, predictions: Sequence[Ranking]) -> _Stage:
+        """What pass 2 reads: the labels that pass 1 predicts, for training documents by networks
+        that did not see them."""
+        chosen = refine(predictions, self.passes[-1].thresholds)
+        streams = neighbour_streams(chosen, self.config.neighbours, self.device)
+        dev = self._predict(stage.dev_streams, DEPTH)[-1]
+        return dataclasses.replace(
+            stage,
+            streams=dataclasses.replace(stage.streams, neighbours=streams),
+            dev_streams=dataclasses.replace(stage.dev_streams, neighbours=self._neighbours(dev)),
+        )
+
+    def _neighbours(self, rankings: Sequence[Ranking]) -> list[Ragged]:
+        """The streams of labels for pass 2, from the answers of pass 1."""
+        chosen = refine([r.cut(DEPTH) for r in rankings], self.passes[0].thresholds)
+        return neighbour_streams(chosen, self.config.neighbours, self.device)
+
+    def _fit_merge(
+        self,
+        stage: _Stage,
+        predictions: Sequence[Ranking],
+        dev_rankings: Sequence[Ranking],
+        dev_gold: csr_array,
+    ) -> None:
+        assert self.hierarchy is not None
+        answers = np.arange(stage.gold.shape[1]) < self.n_labels  # not the clusters
+        gold = csr_array(stage.gold.multiply(answers[None, :]))
+        gold.eliminate_zeros()
+        self.sampling = Sampling.fit(self._answers(self._union(predictions)), gold)
+        if self.config.merge != "pointer":
+            return
+        pieces = Pieces(self.work, self._made_from(stage, stage.tables, ()), self.seconds)
+        pointer = Pointer(self.config.pointer, self.hierarchy, str(self.device))
+        label_vectors = None if stage.tables.labels is None else stage.tables.labels[1:].numpy()
+
+        def learn(folder: Path | None) -> dict[str, NDArray[Any]]:
+            pointer.fit(
+                self._predicted(predictions),
+                gold,
+                self._predicted(dev_rankings),
+                dev_gold,
+                folder,
+                label_vectors,
+            )
+            return pointer.tensors()
+
+        arrays = pieces.get("pointer", learn)
+        self.pointer = Pointer.load(
+            self.config.pointer, self.hierarchy, arrays, device=str(self.device)
+        )
+
+    def _calibrate(self, rankings: Sequence[Ranking], gold: csr_array) -> None:
+        self.level_calibration = [
+            Calibration.fit(ranking, gold) if len(ranking) else Calibration.none()
+            for ranking in rankings
+        ]
+        if gold.shape[0]:
+            scored = self._scored(rankings, self._merged(rankings))
+            self.calibration = Calibration.fit(scored, gold)
+
+    # ------------------------------------------------------------------------------------- rank
+
+    def rank(self, corpus: Corpus, k: int) -> Ranking:
+        """The merged set first, then the rest by the levels' calibrated probabilities."""
+        rankings = self.level_rankings(corpus, max(k, DEPTH))[-1]
+        return self.calibration.apply(self._scored(rankings, self._merged(rankings)).cut(k))
+
+    def decide(self, corpus: Corpus) -> Ranking:
+        """The merged set of each document, with the probabilities of `rank`."""
+        rankings = self.level_rankings(corpus, DEPTH)[-1]
+        merged = self._merged(rankings)
+        scored = self._scored(rankings, merged)
+        return self.calibration.apply(scored.keep(_in(scored, merged)).cut(merged.k))
+
+    def level_rankings(self, corpus: Corpus, depth: int = DEPTH) -> list[list[Ranking]]:
+        """For each pass, for each level (`levels`), its best `depth` labels of every document."""
+        self.fitted()
+        assert self.reading is not None
+        return self._predict(self.reading.streams(corpus, self.device), max(depth, DEPTH))
+
+    def _predict(self, streams: Streams, depth: int) -> list[list[Ranking]]:
+        answers: list[list[Ranking]] = []
+        for one in self.passes:
+            if answers:
+                neighbours = self._neighbours(answers[-1])
+                streams = dataclasses.replace(streams, neighbours=neighbours)
+            else:
+                streams = dataclasses.replace(streams, neighbours=None)
+            answers.append(predict(one.network, self.levels, streams, None, depth, self.device))
+        return answers
+
+    def _union(self, rankings: Sequence[Ranking]) -> Ranking:
+        """The predictions of all levels that OFO keeps."""
+        cut = [ranking.cut(DEPTH) for ranking in rankings]
+        return side_by_side(refine(cut, self.passes[-1].thresholds))
+
+    def _predicted(self, rankings: Sequence[Ranking]) -> Predicted:
+        assert self.hierarchy is not None
+        union = self._union(rankings)
+        return Predicted.of(union.columns, union.probabilities, self.hierarchy.level)
+
+    def _merged(self, rankings: Sequence[Ranking]) -> Ranking:
+        if self.config.merge == "pointer":
+            assert self.pointer is not None
+            return self._answers(self.pointer.decode(self._predicted(rankings)))
+        union = self._answers(self._union(rankings))
+        if self.config.merge == "threshold":
+            return union
+        assert self.sampling is not None
+        return self.sampling.merge(union)
+
+    def _answers(self, ranking: Ranking) -> Ranking:
+        """The ranking without clusters, which no document can be told to have."""
+        return ranking if self.tree is None else ranking.keep(ranking.columns < self.n_labels)
+
+    def _scored(self, rankings: Sequence[Ranking], merged: Ranking) -> Ranking:
+        """All answers by one score: calibrated within their level; and what the pointer decoded in
+        the upper half, the rest in the lower."""
+        levels = zip(rankings, self.level_calibration, strict=True)
+        union = side_by_side([calibration.apply(ranking) for ranking, calibration in levels])
+        union = self._answers(union)
+        if self.config.merge != "pointer":
+            return union
+        generated = merged.keep(~_in(merged, union))  # labels that no level had among its best
+        columns = np.hstack([union.columns, generated.columns])
+        p = np.hstack([union.probabilities, generated.probabilities])
+        decoded = np.hstack([_in(union, merged), generated.columns != PADDING])
+        return Ranking.sort(columns, (p + decoded) / 2, columns.shape[1])
+
+    def fitted(self) -> list[Pass]:
+        if not self.passes:
+            raise RunError("this system was asked before it was fitted")
+        return self.passes
+
+    # ---------------------------------------------------------------------------------- explain
+
+    def explain(self, doc: Doc, column: int) -> Sequence[Span]:
+        """What each word adds to the logit of a label: gradient times input, or the label's own
+        attention where it reads the words by that."""
+        network = self.fitted()[-1].network
+        place = next((i for i, level in enumerate(self.levels) if column in level.columns), None)
+        spans = doc_spans(doc, self.config)[: self.config.max_length]
+        if place is None or not spans:
+            return []
+        assert self.reading is not None
+        streams = self.reading.streams(Corpus.of([doc]), self.device)
+        if len(self.passes) > 1:
+            answers = predict(
+                self.passes[0].network, self.levels, streams, None, DEPTH, self.device
+            )
+            streams = dataclasses.replace(streams, neighbours=self._neighbours(answers))
+        label = int(np.searchsorted(self.levels[place].columns, column))
+        weights = _word_weights(network, place, label, streams)
+        return [
+            Span(start, end, float(weight))
+            for (start, end, _), weight in zip(spans, weights, strict=False)
+        ]
+
+    def explain_set(self, doc: Doc) -> SetAttention:
+        """How the pointer generator merged the levels' predictions for a document."""
+        if self.pointer is None:
+            raise RunError(
+                f"this run merges its levels by {self.config.merge!r}, which attends to nothing",
+                hint='name a --label, or train with --set model.merge="pointer"',
+            )
+        rankings = self.level_rankings(Corpus.of([doc]))[-1]
+        return self.pointer.attention(self._predicted(rankings))
+
+    # --------------------------------------------------------------------------------- the files
+
+    def save(self, folder: Path) -> None:
+        passes = self.fitted()
+        assert self.reading is not None
+        assert self.sampling is not None
+        self.reading.save(folder)
+        if self.tree is not None:
+            store.save_tensors(folder, "tree", self.tree.arrays())
+        for number, one in enumerate(passes, start=1):
+            store.save_tensors(
+                folder, f"pass{number}", weights_of(one.network), shard_bytes=SHARD_BYTES
+            )
+            lambdas = {"thresholds": one.thresholds, "at_level": one.at_level}
+            store.save_tensors(folder, f"ofo{number}", lambdas)
+        if self.pointer is not None:
+            store.save_tensors(folder, "pointer", self.pointer.tensors(), shard_bytes=SHARD_BYTES)
+        about = {
+            "settings": dataclasses.asdict(self.config),
+            "passes": len(passes),
+            "levels": level_plan.to_json(self.levels),
+            "sampling": self.sampling.to_json(),
+            "level_calibration": [one.to_json() for one in self.level_calibration],
+            "calibration": self.calibration.to_json(),
+        }
+        write_text(folder / "levelwise.json", json.dumps(about, indent=1) + "\n")
+        write_text(folder / "ofo.json", json.dumps(self.curves, indent=1) + "\n")
+
+    @classmethod
+    def load(cls, folder: Path, labels: LabelSpace, *, device: str = "cpu") -> Self:
+        about = json.loads((folder / "levelwise.json").read_text(encoding="utf-8"))
+        system = cls(build(cls.Config, about["settings"], "model"), device=device)
+        config = system.config
+        system.reading = Reading.load(folder, config)
+        system.n_labels = labels.n_seen
+        if config.ontology == "cluster":
+            system.tree = LabelTree.of_arrays(store.load_tensors(folder, "tree"))
+            labels = with_clusters(labels, system.tree)
+        system.levels = level_plan.from_json(about["levels"])
+        system.hierarchy = system._hierarchy(labels)
+        system.sampling = Sampling.from_json(about["sampling"])
+        system.level_calibration = [Calibration.from_json(t) for t in about["level_calibration"]]
+        system.calibration = Calibration.from_json(about["calibration"])
+        system.curves = json.loads((folder / "ofo.json").read_text(encoding="utf-8"))
+        for number in range(1, about["passes"] + 1):
+            lambdas = store.load_tensors(folder, f"ofo{number}")
+            network = restore(
+                system._network(labels.n_seen if number > 1 else 0),
+                store.load_tensors(folder, f"pass{number}"),
+            )
+            system.passes.append(Pass(network, lambdas["thresholds"], lambdas["at_level"]))
+        if config.merge == "pointer":
+            tensors = store.load_tensors(folder, "pointer")
+            system.pointer = Pointer.load(config.pointer, system.hierarchy, tensors, device=device)
+        return system
+
+    def _network(self, n_labels: int) -> LevelNetworks:
+        """The networks of a pass before their weights are loaded."""
+        assert self.reading is not None
+        start = [torch.zeros(len(level)) for level in self.levels]
+        tables = self.reading.tables(n_labels)
+        return LevelNetworks(self.config, self.levels, tables, start).to(self.device)
+
+
+@dataclass(frozen=True, eq=False)
+class _Stage:
+    """What a pass is trained from."""
+
+    train: Corpus
+    dev: Corpus
+    streams: Streams
+    dev_streams: Streams
+    targets: Targets
+    dev_targets: Targets
+    gold: csr_array  # (documents, learned labels), never expanded
+    tables: Tables
+
+
+def _in(ranking: Ranking, other: Ranking) -> NDArray[np.bool_]:
+    """Which answers of a ranking are answers of the other about the same document."""
+    width = max(ranking.columns.max(initial=0), other.columns.max(initial=0)) + 1
+    rows = np.arange(len(ranking), dtype=np.int64)[:, None] * width
+    filled = other.columns != PADDING
+    found = np.isin(rows + ranking.columns, (rows + other.columns)[filled])
+    return np.asarray(found & (ranking.columns != PADDING))
+
+
+def _digest(tensor: torch.Tensor | None) -> str:
+    return "" if tensor is None else hashlib.sha256(tensor.numpy().tobytes()).hexdigest()
+
+
+def _word_weights(
+    network: LevelNetworks, place: int, label: int, streams: Streams
+) -> NDArray[np.float32]:
+    """A weight for each word of the one document of `streams`."""
+    batch = streams.of(place, np.array([0]))
+    level = network.level(place)
+    # cuDNN's LSTM has no gradients outside training.
+    with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
+        read = {name: (network.embed(name, ids), lengths) for name, (ids, lengths) in batch.items()}
+        x, lengths = read["words"]
+        if level.attend is not None:
+            h = level.encode(level.convolve(x), lengths)
+            weights = level.attend.weights(h, token_mask(x[:, :, 0], lengths), label)[0]
+            return np.asarray(weights.detach().float().cpu().numpy())
+        x = x.detach().requires_grad_()
+        logit = level({**read, "words": (x, lengths)})[0, label]
+        (gradient,) = torch.autograd.grad(logit, x)
+    return np.asarray((gradient * x).sum(-1)[0].detach().float().cpu().numpy())

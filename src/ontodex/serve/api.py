@@ -1,0 +1,148 @@
+"""The routes put together, and the process that serves them.
+
+serve(folders, config)     loads, binds, answers; SIGTERM answers what was accepted and ends
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from starlette.types import ASGIApp
+from uvicorn.server import HANDLED_SIGNALS
+
+from ontodex import __version__
+from ontodex.errors import ConfigError
+from ontodex.serve import about, annif, concepts, documents, problems, suggest, verdicts
+from ontodex.serve.answers import ProblemAnswer
+from ontodex.serve.guard import COOKIE, Guard
+from ontodex.serve.logs import write_json_logs
+from ontodex.serve.service import ServeConfig, Service, open_service
+
+logger = logging.getLogger(__name__)
+
+DRAIN_SECONDS = 60  # how long accepted requests may take after SIGTERM
+IDLE_SECONDS = 65  # an idle connection is kept a little longer than most proxies keep theirs
+CONNECTIONS = 2000
+_PROBLEM = {"model": ProblemAnswer, "content": {problems.MEDIA_TYPE: {}}}
+
+
+def application(service: Service) -> ASGIApp:
+    """The service as an ASGI application."""
+    return Guard(routes(service), service)
+
+
+def routes(service: Service) -> FastAPI:
+    """All routes, without what stands around them."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        searches = asyncio.gather(
+            *(asyncio.to_thread(served.finder) for served in service.runs.values())
+        )
+        yield
+        await searches
+        service.close()
+
+    app = FastAPI(
+        title="ontodex",
+        version=__version__,
+        description="Index documents with the concepts of an ontology.",
+        docs_url=None,  # these pages would load scripts from elsewhere
+        redoc_url=None,
+        lifespan=lifespan,
+        responses={status: {**_PROBLEM, "description": "problem"} for status in ("4XX", "5XX")},
+    )
+    app.state.service = service
+    for part in (suggest, concepts, documents, verdicts, about, annif):
+        app.include_router(part.router)
+    problems.install(app)
+    describe = app.openapi
+
+    def described() -> dict[str, Any]:
+        return _secured(describe())
+
+    app.openapi = described  # type: ignore[method-assign]
+    return app
+
+
+def _secured(schema: dict[str, Any]) -> dict[str, Any]:
+    """The description with the two ways to show a key; FastAPI keeps it, so this is done once."""
+    schema.setdefault("components", {})["securitySchemes"] = {
+        "key": {"type": "http", "scheme": "bearer"},
+        "cookie": {"type": "apiKey", "in": "cookie", "name": COOKIE},
+    }
+    schema["security"] = [{}, {"key": []}, {"cookie": []}]
+    return schema
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn, which tells the service as soon as it is asked to end."""
+
+    def __init__(self, config: uvicorn.Config, service: Service, ready: Callable[[str], object]):
+        super().__init__(config)
+        self._service, self._ready = service, ready
+
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
+        host, port = self.servers[0].sockets[0].getsockname()[:2]
+        self._ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """A graceful end is an end with code 0, not a death by the signal as uvicorn would."""
+        before = {sig: signal.signal(sig, self.handle_exit) for sig in HANDLED_SIGNALS}
+        try:
+            yield
+        finally:
+            for sig, handler in before.items():
+                signal.signal(sig, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._service.is_stopping = True
+        super().handle_exit(sig, frame)
+
+
+def serve(folders: Sequence[Path], config: ServeConfig, *, ready: Callable[[str], object]) -> None:
+    """Serve runs until SIGTERM or SIGINT; `ready` is told the address."""
+    service = open_service(folders, config)
+    _leave_a_core()
+    write_json_logs()
+    server = _Server(
+        uvicorn.Config(
+            application(service),
+            host=config.host,
+            port=config.port,
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            proxy_headers=False,  # they would hide the proxy's address, by which it is believed
+            limit_concurrency=CONNECTIONS,
+            timeout_keep_alive=IDLE_SECONDS,
+            timeout_graceful_shutdown=DRAIN_SECONDS,
+        ),
+        service,
+        ready,
+    )
+    try:
+        server.run()
+    except SystemExit as error:
+        raise ConfigError(
+            f"{config.host}:{config.port} cannot be bound", hint="choose another --port or --host"
+        ) from error
+
+
+def _leave_a_core() -> None:
+    """Networks compute on all cores but one, which answers requests."""
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) - 1))

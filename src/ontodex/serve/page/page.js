@@ -1,0 +1,202 @@
+// The page: which view is shown, the bar above it, and the keys.
+
+import { call, get } from "./api.js";
+import { byId, calm, complain, element, fillSelect, say } from "./dom.js";
+import { hideEvaluation, showEvaluation } from "./evaluation.js";
+import * as indexing from "./indexing.js";
+import { nextDocument, refreshProgress, showExport, showQueue, startQueue } from "./queue.js";
+import { startSearch } from "./search.js";
+import { addressOf, go, place, remember, runNow, session } from "./session.js";
+
+// One table for what keys do and for the list that "?" shows: key, other key, meaning, action.
+const KEYS = [
+  ["j", "↓", "next suggestion (↓ also stops at groups)", () => indexing.step(1)],
+  ["k", "↑", "previous suggestion", () => indexing.step(-1)],
+  ["a", "Enter", "accept, or add, the concept", () => indexing.verdictByKey("accept")],
+  ["r", "", "reject the concept", () => indexing.verdictByKey("reject")],
+  ["u", "", "undo my last decision about this document", indexing.undoLast],
+  ["A", "", "accept all that the run chose", indexing.acceptChosen],
+  ["g", "", "more general concepts: arrows, a or Enter", () => indexing.toNeighbours("general")],
+  ["s", "", "more specific concepts", () => indexing.toNeighbours("specific")],
+  ["/", "", "search for a concept to add", () => byId("search").focus()],
+  ["[", "", "show less likely suggestions", () => indexing.changeThreshold(-0.05)],
+  ["]", "", "show only more likely suggestions", () => indexing.changeThreshold(0.05)],
+  ["o", "", "new document: paste, or upload", indexing.showEntry],
+  ["n", "", "next open document", nextDocument],
+  ["d", "", "done, and on to the next (or reopen)", indexing.toggleDone],
+  ["q", "", "queue", showQueue],
+  ["e", "", "export", showExport],
+  ["v", "", "indexing or evaluation", changeView],
+  ["t", "", "light or dark", changeTheme],
+  ["?", "", "this list", showKeys],
+  ["Escape", "", "back to the suggestions", indexing.backToTree],
+];
+const ANYWHERE = new Set(["v", "t", "?"]); // the others belong to the indexing view
+
+const isEvaluating = () => place().view === "evaluation";
+let lastPlace = {}; // where the indexing view was left
+
+async function start() {
+  startBar();
+  startQueue();
+  startKeys();
+  startSearch({ choose: indexing.addConcept, leave: indexing.backToTree });
+  indexing.refresh();
+  session.me = await get("/me");
+  byId("who").textContent = session.me.by === "loopback" ? "" : session.me.name;
+  byId("sign-out").hidden = session.me.by !== "key";
+  session.runs = (await get("/runs")).runs;
+  if (!runNow()) remember("run", session.runs[0].run);
+  fillSelect(
+    byId("run"),
+    session.runs.map(({ run }) => [run, run]),
+    session.run,
+  );
+  showLanguages();
+  addEventListener("hashchange", () => route().catch(complain));
+  await Promise.all([refreshProgress(), route()]);
+}
+
+function startBar() {
+  const press = {
+    new: indexing.showEntry,
+    next: nextDocument,
+    done: indexing.toggleDone,
+    "show-queue": showQueue,
+    "show-export": showExport,
+    "show-keys": showKeys,
+    theme: changeTheme,
+    "cancel-entry": indexing.backToTree,
+    "sign-out": signOut,
+  };
+  for (const [id, action] of Object.entries(press)) {
+    byId(id).addEventListener("click", () => attempt(action));
+  }
+  byId("run").addEventListener("change", ({ target }) => changeRun("run", target.value));
+  byId("language").addEventListener("change", ({ target }) => changeRun("language", target.value));
+  byId("skip").addEventListener("click", (event) => {
+    event.preventDefault(); // the address says which document is shown
+    indexing.backToTree();
+  });
+  byId("threshold").value = session.threshold;
+  byId("threshold").addEventListener("input", ({ target }) =>
+    indexing.setThreshold(Number(target.value)),
+  );
+  nameTheme();
+}
+
+// A problem is shown, never swallowed.
+async function attempt(action) {
+  try {
+    calm();
+    await action();
+  } catch (error) {
+    complain(error);
+  }
+}
+
+async function route() {
+  const { document: number } = place();
+  byId("indexing").hidden = isEvaluating();
+  byId("to-indexing").setAttribute("aria-current", isEvaluating() ? "false" : "page");
+  byId("to-evaluation").setAttribute("aria-current", isEvaluating() ? "page" : "false");
+  if (isEvaluating()) return showEvaluation();
+  hideEvaluation();
+  const moved = lastPlace.document !== number;
+  lastPlace = /^\d+$/.test(number ?? "") ? { document: number } : {};
+  byId("to-indexing").href = addressOf(lastPlace);
+  if (!lastPlace.document) indexing.showEntry();
+  else if (moved) await indexing.openDocument(number);
+}
+
+function changeView() {
+  go(isEvaluating() ? lastPlace : { view: "evaluation" });
+}
+
+async function changeRun(name, value) {
+  remember(name, value);
+  showLanguages();
+  await attempt(() => Promise.all([indexing.suggest(), isEvaluating() && showEvaluation()]));
+}
+
+function showLanguages() {
+  const { languages } = runNow();
+  if (!languages.includes(session.language)) remember("language", "");
+  byId("language-field").hidden = languages.length < 2;
+  fillSelect(
+    byId("language"),
+    [["", "as the run"], ...languages.map((tag) => [tag, tag])],
+    session.language,
+  );
+}
+
+async function signOut() {
+  await call("POST", "/logout");
+  location.reload();
+}
+
+const isDark = () => {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+};
+
+function changeTheme() {
+  document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+  localStorage.setItem("theme", document.documentElement.dataset.theme);
+  nameTheme();
+}
+
+function nameTheme() {
+  byId("theme").textContent = isDark() ? "☀ Light" : "☾ Dark";
+}
+
+function startKeys() {
+  byId("keys")
+    .querySelector("tbody")
+    .append(
+      ...KEYS.map(([key, other, meaning]) =>
+        element(
+          "tr",
+          {},
+          element(
+            "th",
+            { scope: "row" },
+            element("kbd", {}, key === "Escape" ? "Esc" : key),
+            other ? " " : "",
+            other ? element("kbd", {}, other) : "",
+          ),
+          element("td", {}, meaning),
+        ),
+      ),
+    );
+  byId("keys-on").checked = session.keysOn;
+  byId("keys-on").addEventListener("change", ({ target }) => remember("keysOn", target.checked));
+  document.addEventListener("keydown", pressed);
+}
+
+function showKeys() {
+  byId("keys").showModal();
+}
+
+function pressed(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]"))
+    return;
+  if (indexing.isTyping() && event.key !== "Escape") return;
+  if (!session.keysOn && event.key.length === 1) return;
+  const found = KEYS.find(([key]) => key === event.key);
+  if (!found || event.defaultPrevented || (isEvaluating() && !ANYWHERE.has(event.key))) return;
+  event.preventDefault();
+  attempt(found[3]);
+}
+
+document.addEventListener("paste", (event) => {
+  if (indexing.isTyping() || isEvaluating() || document.querySelector("dialog[open]")) return;
+  const text = event.clipboardData.getData("text/plain");
+  if (!text.trim()) return;
+  indexing.showEntry();
+  byId("entry-text").value = text;
+  byId("entry-text").dispatchEvent(new Event("input"));
+  say("Pasted; press the button to get suggestions.");
+});
+
+attempt(start);

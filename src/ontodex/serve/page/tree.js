@@ -1,0 +1,251 @@
+// Suggestions at their places in the ontology: a tree that keys and screen readers can walk.
+
+import { button, element, percent } from "./dom.js";
+
+const ACCEPTED = new Set(["accept", "add"]);
+const WORDS = { accept: "accepted", add: "added", reject: "rejected" };
+
+// Rows (suggestions with a path from the top) -> nodes {label, names, row, children, best}. Concepts
+// on the way that are no suggestions and lead to one branch only share a line with the next one.
+export function grow(rows) {
+  const top = { below: new Map() };
+  for (const row of rows) {
+    const path = row.path.length ? row.path : [{ label: row.label, name: row.name }];
+    let node = top;
+    for (const { label, name } of path) {
+      if (!node.below.has(label)) {
+        node.below.set(label, { label, names: [name], row: null, below: new Map() });
+      }
+      node = node.below.get(label);
+    }
+    node.row = row;
+  }
+  return settle(top).children;
+}
+
+function settle(node) {
+  const children = [...node.below.values()].map(settle);
+  if (children.length === 1 && node.names && !node.row && !children[0].row) {
+    return { ...children[0], names: [...node.names, ...children[0].names] };
+  }
+  children.sort((one, other) => other.best - one.best || (one.names[0] < other.names[0] ? -1 : 1));
+  const best = Math.max(node.row?.probability ?? 0, ...children.map((child) => child.best));
+  return { label: node.label, names: node.names, row: node.row ?? null, children, best };
+}
+
+export class Tree {
+  #list;
+  #nodes = new Map(); // item -> node
+  #folded = new Set(); // labels of folded groups
+  #on;
+
+  // `on` has moved(node), decided(row, verdict, {toggle}) and peeked(node or null, under the mouse).
+  constructor(list, on) {
+    this.#list = list;
+    this.#on = on;
+    list.addEventListener("click", (event) => this.#clicked(event));
+    list.addEventListener("keydown", (event) => this.#pressed(event));
+    list.addEventListener("focusin", ({ target }) => {
+      if (this.#nodes.has(target)) this.#mark(target);
+    });
+    list.addEventListener("pointerover", ({ target, pointerType }) => {
+      if (pointerType === "mouse") on.peeked(this.#nodes.get(target.closest(".row")?.parentNode));
+    });
+    list.addEventListener("pointerleave", () => on.peeked(null));
+  }
+
+  // Shows the rows with the cursor on `label`, else on the best undecided suggestion.
+  show(rows, label) {
+    const hadFocus = this.#list.contains(document.activeElement);
+    this.#nodes.clear();
+    const items = grow(rows).map((node) => this.#item(node, 1));
+    this.#list.replaceChildren(...items);
+    const suggestions = this.#suggestions();
+    const undecided = suggestions.filter((item) => !this.#nodes.get(item).row.verdict);
+    const best = (undecided.length ? undecided : suggestions).reduce(
+      (one, item) =>
+        one && this.#nodes.get(one).row.probability >= this.#nodes.get(item).row.probability
+          ? one
+          : item,
+      null,
+    );
+    const item = this.#find(label) ?? best;
+    if (item) this.#mark(item);
+    if (item && hadFocus) item.focus({ preventScroll: true });
+  }
+
+  get current() {
+    return this.#nodes.get(this.#marked()) ?? null;
+  }
+
+  focus(options) {
+    this.#marked()?.focus(options);
+  }
+
+  goTo(label) {
+    const item = this.#find(label);
+    const folded = '[aria-expanded="false"]';
+    for (let up = item?.parentNode.closest(folded); up; up = up.closest(folded))
+      this.#fold(up, false);
+    item?.focus();
+  }
+
+  // The next (or, with -1, previous) suggestion; groups are stepped over.
+  step(by) {
+    const items = this.#visible();
+    for (let at = items.indexOf(this.#marked()) + by; at >= 0 && at < items.length; at += by) {
+      if (this.#nodes.get(items[at]).row) return items[at].focus();
+    }
+  }
+
+  #item(node, level) {
+    const shown =
+      node.names.length > 3 ? [node.names[0], "…", ...node.names.slice(-1)] : node.names;
+    const steps = shown.flatMap((text, at) => [at ? " › " : "", element("bdi", {}, text)]);
+    const name = element(
+      "span",
+      { class: "name", title: node.row ? null : node.names.join(" › ") },
+      ...steps.filter(Boolean),
+    );
+    const line = element(
+      "div",
+      { class: "row" },
+      element("span", { class: "fold", "aria-hidden": "true" }),
+      name,
+    );
+    const item = element("li", { role: "treeitem", tabindex: "-1", "aria-level": level }, line);
+    item.className = node.row ? "suggestion" : "group";
+    this.#nodes.set(item, node); // before those below it: the map is in the order of the page
+    if (node.row) line.append(...this.#controls(node.row));
+    if (node.children.length) {
+      const below = node.children.map((child) => this.#item(child, level + 1));
+      item.append(element("ul", { role: "group" }, ...below));
+      item.setAttribute("aria-expanded", !this.#folded.has(node.label));
+    }
+    this.#paint(item, node);
+    return item;
+  }
+
+  #controls(row) {
+    const bar = element("span", { class: "bar", "aria-hidden": "true" });
+    bar.style.setProperty("--share", row.probability);
+    const decision = (verdict, sign, word) =>
+      button(
+        {
+          tabindex: "-1",
+          class: verdict,
+          "data-verdict": verdict,
+          "aria-label": `${word} ${row.name}`,
+          title: word,
+        },
+        sign,
+      );
+    return [
+      element(
+        "span",
+        { class: "percent", "aria-hidden": "true" },
+        row.suggested ? percent(row.probability) : "added",
+      ),
+      bar,
+      element(
+        "span",
+        { class: "verdicts" },
+        decision("accept", "✓", "Accept"),
+        decision("reject", "✕", "Reject"),
+      ),
+    ];
+  }
+
+  #paint(item, { row, names }) {
+    if (!row) return item.setAttribute("aria-label", names.join(", "));
+    const words = [row.name];
+    if (row.suggested) words.push(percent(row.probability));
+    if (row.chosen) words.push("chosen by the run");
+    if (row.verdict) words.push(WORDS[row.verdict]);
+    item.setAttribute("aria-label", words.join(", "));
+    item.classList.toggle("added", !row.suggested);
+    item.classList.toggle("chosen", Boolean(row.chosen));
+    item.classList.toggle("accepted", ACCEPTED.has(row.verdict));
+    item.classList.toggle("rejected", row.verdict === "reject");
+    for (const button of item.querySelectorAll(":scope > .row button")) {
+      const pressed =
+        button.dataset.verdict === "reject" ? row.verdict === "reject" : ACCEPTED.has(row.verdict);
+      button.setAttribute("aria-pressed", pressed);
+    }
+  }
+
+  #mark(item) {
+    if (item.tabIndex === 0) return;
+    for (const other of this.#nodes.keys()) {
+      other.tabIndex = other === item ? 0 : -1;
+      other.setAttribute("aria-selected", other === item);
+    }
+    if (item === document.activeElement) item.firstChild.scrollIntoView({ block: "nearest" });
+    this.#on.moved(this.#nodes.get(item));
+  }
+
+  #marked() {
+    return this.#list.querySelector('[role="treeitem"][tabindex="0"]');
+  }
+
+  #visible() {
+    return [...this.#nodes.keys()].filter(
+      (item) => !item.parentNode.closest('[aria-expanded="false"]'),
+    );
+  }
+
+  #suggestions() {
+    return [...this.#nodes.keys()].filter((item) => this.#nodes.get(item).row);
+  }
+
+  #find(label) {
+    return this.#suggestions().find((item) => this.#nodes.get(item).label === label);
+  }
+
+  #fold(item, folded) {
+    const { label } = this.#nodes.get(item);
+    item.setAttribute("aria-expanded", !folded);
+    if (folded) this.#folded.add(label);
+    else this.#folded.delete(label);
+  }
+
+  #clicked({ target }) {
+    const item = target.closest('[role="treeitem"]');
+    if (!item) return;
+    const { row } = this.#nodes.get(item);
+    item.focus();
+    if (target.closest("button"))
+      this.#on.decided(row, target.closest("button").dataset.verdict, { toggle: true });
+    else if (target.closest(".fold") || !row)
+      this.#fold(item, item.getAttribute("aria-expanded") === "true");
+  }
+
+  // As the tree pattern of the ARIA practices: arrows walk and fold, Enter acts.
+  #pressed(event) {
+    const item = event.target;
+    if (!this.#nodes.has(item) || event.ctrlKey || event.metaKey || event.altKey) return;
+    const items = this.#visible();
+    const at = items.indexOf(item);
+    const open = item.getAttribute("aria-expanded");
+    const moves = {
+      ArrowDown: () => items[at + 1]?.focus(),
+      ArrowUp: () => items[at - 1]?.focus(),
+      Home: () => items[0].focus(),
+      End: () => items.at(-1).focus(),
+      ArrowRight: () =>
+        open === "false" ? this.#fold(item, false) : open && items[at + 1].focus(),
+      ArrowLeft: () =>
+        open === "true"
+          ? this.#fold(item, true)
+          : item.parentNode.closest('[role="treeitem"]')?.focus(),
+      Enter: () => {
+        const { row } = this.#nodes.get(item);
+        if (row) this.#on.decided(row, "accept", { toggle: false });
+        else this.#fold(item, open === "true");
+      },
+    };
+    if (!moves[event.key]) return;
+    event.preventDefault();
+    moves[event.key]();
+  }
+}

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ontodex.config import build
+from ontodex.errors import DataError, RunError
+from ontodex.evaluate.ranking import precision_at
+from ontodex.models.averaged import Averaged, AveragedConfig
+from ontodex.models.base import Explains, Refits, Resumes, Updates
+from ontodex.models.dxml import Dxml, DxmlConfig
+from ontodex.ontology.graph import Concept
+from ontodex.ontology.graph import build as build_ontology
+from ontodex.types import Corpus, Doc, LabelSpace
+
+TOPICS = {"sea": "wave ship tide", "sky": "cloud wind star", "soil": "root worm clay"}
+TRAINING = {"epochs": 12, "batch": 16, "lr": 0.02, "patience": 0, "average": 0.05}
+SMALL = {"networks": 1, "hidden": 32, "label_size": 8, "walk_passes": 1, "train": TRAINING}
+
+
+def corpus(n: int, seed: int) -> Corpus:
+    rng = np.random.default_rng(seed)
+    docs = []
+    for i in range(n):
+        topics = rng.choice(list(TOPICS), size=rng.integers(1, 3), replace=False)
+        words = [w for t in topics for w in rng.choice(TOPICS[t].split(), 2)] + ["the", "of"]
+        docs.append(Doc(f"{seed}-{i}", {"text": " ".join(words)}, labels=tuple(topics)))
+    return Corpus.of(docs)
+
+
+TRAIN, DEV, TEST = corpus(80, 0), corpus(30, 1), corpus(30, 2)
+LABELS = LabelSpace.of(TRAIN)
+
+
+def fitted(**more: object) -> Dxml:
+    model = Dxml(build(DxmlConfig, {**SMALL, **more}, "model"))
+    model.fit(TRAIN, DEV, LABELS)
+    return model
+
+
+@pytest.fixture(scope="module")
+def model() -> Dxml:
+    return fitted()
+
+
+def p_at_1(model: Dxml, test: Corpus, labels: LabelSpace = LABELS) -> float:
+    return float(precision_at(1, labels.gold(test), model.rank(test, 1)).mean())
+
+
+def test_dev_chooses_epochs_neighbours_exponent_and_probes(model):
+    assert 1 <= model.epochs <= 12
+    assert model.neighbours in (10, 20, 40, 80, 160)
+    assert model.exponent in (0.0, 5.0, 10.0, 20.0, 40.0)
+    assert 1 <= model.probe <= len(model.memory.centres) == round(80**0.5)
+    assert p_at_1(model, TEST) > 0.9
+
+
+def test_settings_win_over_dev():
+    chosen = fitted(neighbours=7, exponent=3.0, clusters=4, probe=2)
+    assert (chosen.neighbours, chosen.exponent, chosen.probe) == (7, 3.0, 2)
+    assert len(chosen.memory.centres) == 4
+
+
+def test_a_document_lies_at_the_mean_of_several_networks(model):
+    two = fitted(networks=2)
+    assert two.embed(TEST).shape == model.embed(TEST).shape
+    data = two._input(TEST).batch(np.arange(len(TEST)))
+    one, other = (part(*data).detach().numpy() for part in two._fitted().parts)
+    assert not np.allclose(one, other)
+    mean = (one + other) / np.linalg.norm(one + other, axis=1, keepdims=True)
+    np.testing.assert_allclose(two.embed(TEST), mean, atol=1e-5)
+    assert p_at_1(two, TEST) > 0.9
+
+
+def test_new_documents_and_new_labels_count_at_once(tmp_path):
+    model = fitted()
+    assert isinstance(model, Updates)
+    before = model.embed(TEST)
+    new = Corpus.of([Doc(f"n{i}", {"text": "cloud ship clay"}, labels=("mix",)) for i in range(90)])
+    labels = LABELS.updated(new)
+    model.update(new, labels)
+    best = model.rank(Corpus.of([Doc("x", {"text": "clay cloud ship"})]), 1)
+    assert labels.ids[best.columns[0, 0]] == "mix"
+    np.testing.assert_array_equal(model.embed(TEST), before)  # nothing was retrained
+    model.save(tmp_path)
+    loaded = Dxml.load(tmp_path, labels)
+    np.testing.assert_array_equal(loaded.rank(TEST, 3).columns, model.rank(TEST, 3).columns)
+
+
+def test_refitting_keeps_what_dev_chose_and_remembers_all_documents(model):
+    again = fitted()
+    assert isinstance(again, Refits)
+    everything = TRAIN.joined(DEV)
+    labels = LabelSpace.of(everything)
+    again.refit(everything, labels)
+    assert (again.epochs, again.neighbours, again.probe) == (
+        model.epochs,
+        model.neighbours,
+        model.probe,
+    )
+    assert len(again.memory) == 110
+    assert again.calibration.to_json() == model.calibration.to_json()
+    assert p_at_1(again, TEST, labels) > 0.9
+
+
+def test_explaining_points_at_the_words_of_the_label(model):
+    assert isinstance(model, Explains)
+    doc = Doc("x", {"text": "wave ship worm"})
+    told = {doc.text[s.start : s.end]: s.weight for s in model.explain(doc, LABELS.column["sea"])}
+    assert told["wave"] + told["ship"] > 2 * told["worm"]
+
+
+def test_an_ontology_may_give_the_label_graph():
+    concepts = [Concept("earth", {"en": "earth"})]
+    concepts += [Concept(topic, {"en": topic}, parents=("earth",)) for topic in TOPICS]
+    labels = LabelSpace.of(TRAIN, build_ontology(concepts))
+    model = Dxml(build(DxmlConfig, {**SMALL, "graph": "ontology"}, "model"))
+    model.fit(TRAIN, DEV, labels)
+    assert p_at_1(model, TEST, labels) > 0.9
+
+
+def test_documents_without_labels_are_not_learned_from_nor_remembered():
+    blank = Corpus.of([Doc(f"b{i}", {"text": "wave star"}) for i in range(20)])
+    model = Dxml(build(DxmlConfig, SMALL, "model"))
+    model.fit(TRAIN.joined(blank), DEV, LABELS)
+    assert len(model.memory) == 80
+    model.update(blank, LABELS)
+    assert len(model.memory) == model.gold.shape[0] == 80
+    assert len(model.rank(Corpus.of([Doc("empty", {"text": ""})]), 2)) == 1
+    with pytest.raises(DataError, match="no training document has a label"):
+        Dxml(build(DxmlConfig, SMALL, "model")).fit(blank, DEV, LABELS)
+
+
+def test_damaged_files_are_refused(model, tmp_path):
+    model.save(tmp_path)
+    with pytest.raises(RunError, match="does not fit the labels"):
+        Dxml.load(tmp_path, LabelSpace.of(TRAIN.select([0])))
+
+
+def test_training_goes_on_after_a_kill_to_the_same_answers(model, tmp_path):
+    """The checkpoint of a finished training is loaded, and nothing is trained again."""
+    one = Dxml(build(DxmlConfig, SMALL, "model"))
+    assert isinstance(one, Resumes)
+    one.work = tmp_path
+    one.fit(TRAIN, DEV, LABELS)
+    two = Dxml(build(DxmlConfig, SMALL, "model"))
+    two.work = tmp_path
+    two.fit(TRAIN, DEV, LABELS)
+    assert two.epochs == one.epochs == model.epochs
+    np.testing.assert_array_equal(two.embed(TEST), model.embed(TEST))
+
+
+def test_averaged_learns_from_dense_features_and_refits():
+    rng = np.random.default_rng(4)
+    kinds = rng.integers(0, 3, 90)
+    matrix = (np.eye(3)[kinds] + 0.1 * rng.normal(size=(90, 3))).astype(np.float32)
+    documents = Corpus.of_features(matrix, [[f"k{kind}"] for kind in kinds])
+    train, dev = documents.select(np.arange(60)), documents.select(np.arange(60, 90))
+    labels = LabelSpace.of(train)
+    model = Averaged(build(AveragedConfig, {"size": 8, "train": TRAINING}, "model"))
+    model.fit(train, dev, labels)
+    assert precision_at(1, labels.gold(dev), model.rank(dev, 1)).mean() > 0.9
+    epochs = model.epochs
+    model.refit(documents, labels)
+    assert model.epochs == epochs
+    assert precision_at(1, labels.gold(documents), model.rank(documents, 1)).mean() > 0.95

@@ -1,0 +1,465 @@
+"""The system as a whole: levels, passes, folds, merging, files, and a training that is killed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+
+from ontodex.errors import ConfigError, RunError
+from ontodex.evaluate.sets import set_metrics
+from ontodex.features.prepare import PrepareConfig, prepare
+from ontodex.models.base import Decides, Explains, ExplainsSet
+from ontodex.models.level_network import LevelwiseConfig
+from ontodex.models.level_passes import fold_of
+from ontodex.models.levelwise import Levelwise
+from ontodex.models.pointer import PointerConfig
+from ontodex.ontology.graph import Concept, build
+from ontodex.ontology.levels import lists_with_ancestors
+from ontodex.run import load, train
+from ontodex.train.loop import LoopConfig
+from ontodex.types import Corpus, Doc, LabelSpace, Ranking
+
+ABOVE = {"water": "nature", "trees": "nature", "roads": "town", "homes": "town"}
+ONTOLOGY = build(
+    [
+        Concept("nature", {"en": "Nature"}),
+        Concept("town", {"en": "Town"}),
+        *(Concept(topic, {"en": topic.title()}, parents=[top]) for topic, top in ABOVE.items()),
+    ]
+)
+CONFIG = LevelwiseConfig(
+    width=12,
+    maps=6,
+    set_maps=4,
+    hidden=8,
+    value=8,
+    bottleneck=12,
+    chunks=3,
+    min_count=1,
+    keyword_count=1,
+    word_dropout=0.0,
+    dropout=0.1,
+    merge="threshold",
+    train=LoopConfig(epochs=10, batch=24, lr=0.03, patience=0, average=0.2, warmup=2),
+    pointer=PointerConfig(
+        embedding=8, hidden=8, train=LoopConfig(epochs=4, batch=16, lr=0.02, patience=0)
+    ),
+)
+
+
+def planted(n: int, seed: int) -> Corpus:
+    """One or two topics, told by a word, with the branch they belong to."""
+    rng = np.random.default_rng(seed)
+    docs = []
+    for i in range(n):
+        topics = rng.choice(list(ABOVE), size=rng.integers(1, 3), replace=False).tolist()
+        words = [*topics, *rng.choice(["so", "very", "much"], size=3)]
+        rng.shuffle(words)
+        labels = tuple({*topics, *(ABOVE[topic] for topic in topics)})
+        docs.append(Doc(f"{seed}-{i}", {"text": " ".join(words)}, tuple(topics), labels))
+    return Corpus.of(docs)
+
+
+BRIEF = LoopConfig(epochs=2, batch=24, lr=0.02, patience=0)
+
+
+TRAIN, DEV, TEST = planted(48, 1), planted(16, 2), planted(16, 3)
+LABELS = LabelSpace.of(TRAIN, ONTOLOGY)
+GOLD = LABELS.gold(TEST)
+
+
+def fitted(work: Path | None = None, **more: object) -> Levelwise:
+    system = Levelwise(dataclasses.replace(CONFIG, **more))  # type: ignore[arg-type]
+    system.work = work
+    system.fit(TRAIN, DEV, LABELS)
+    return system
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the trainings below leave their pieces: those that differ late share the early ones."""
+    return tmp_path_factory.mktemp("work")
+
+
+@pytest.fixture(scope="module")
+def system(work: Path) -> Levelwise:
+    return fitted(work)
+
+
+def test_it_has_two_levels_and_two_passes_and_finds_the_planted_labels(system):
+    assert [level.number for level in system.levels] == [1, 2]
+    assert [[LABELS.ids[c] for c in level.columns] for level in system.levels] == [
+        ["nature", "town"],
+        ["homes", "roads", "trees", "water"],
+    ]
+    assert len(system.passes) == 2
+    assert set_metrics(GOLD, system.decide(TEST))["MiF"] > 0.75
+
+
+def test_pass_1_reads_no_neighbours_and_pass_2_does(system):
+    first, second = (one.network for one in system.passes)
+    assert first.labels is None
+    assert [first.level(place).sets for place in (0, 1)] == [("keywords",), ("keywords",)]
+    assert second.level(0).sets == ("keywords", "below")
+    assert second.level(1).sets == ("keywords", "above")
+
+
+def test_what_is_decided_stands_in_the_ranking_with_the_same_probability(system):
+    ranking, decided = system.rank(TEST, 6), system.decide(TEST)
+    chances = ranking.scores(len(LABELS)).toarray()
+    for row, columns in enumerate(decided.columns):
+        for column, probability in zip(columns, decided.probabilities[row], strict=True):
+            assert column < 0 or chances[row, column] == pytest.approx(probability, abs=1e-6)
+
+
+def test_finished_pieces_are_found_again_and_another_merging_shares_them(system, work, caplog):
+    before = sorted(path.name for path in work.iterdir())
+    with caplog.at_level("INFO"):
+        again = fitted(work, merge="sampling")
+    finished = [line for line in caplog.messages if line.endswith("finished before")]
+    assert len(finished) == 6, "two passes, each of all documents and two folds"
+    assert sorted(path.name for path in work.iterdir()) == before
+    for mine, theirs in zip(
+        again.level_rankings(TEST)[1], system.level_rankings(TEST)[1], strict=True
+    ):
+        np.testing.assert_array_equal(mine.probabilities, theirs.probabilities)
+    assert not any(path.name.endswith(".running") for path in work.iterdir())
+
+
+def test_the_log_says_which_piece_an_epoch_was_of(system, work):
+    lines = [json.loads(line) for line in (work / "log.jsonl").read_text().splitlines()]
+    names = {line["piece"] for line in lines}
+    assert {f"pass {m}{f}" for m in (1, 2) for f in ("", " fold 1", " fold 2")} <= names
+
+
+def test_more_inputs_share_what_comes_before_them(system, work, caplog):
+    with caplog.at_level("INFO"):
+        fewer = fitted(work, inputs="words+keywords")
+    assert "pass 1 fold 2: finished before" in caplog.messages
+    assert len(fewer.passes) == 1
+    assert len(fitted(inputs="words", train=BRIEF).passes[0].network.level(1).sets) == 0
+
+
+def test_folds_are_near_equal_and_cover_every_document():
+    fold = fold_of(11, 3, seed=5)
+    assert sorted(np.bincount(fold).tolist()) == [3, 4, 4]
+    np.testing.assert_array_equal(fold, fold_of(11, 3, seed=5))
+
+
+def test_predictions_for_training_documents_come_from_networks_that_never_saw_them(
+    system, monkeypatch
+):
+    """A label that all documents of one fold have, and none of the other."""
+    from ontodex.models import levelwise
+
+    fold = fold_of(len(TRAIN), 2, CONFIG.train.seed)
+    docs = [
+        dataclasses.replace(doc, labels=(*doc.labels, "secret")) if fold[i] == 0 else doc
+        for i, doc in enumerate(TRAIN)
+    ]
+    corpus = Corpus.of(docs)
+    labels = LabelSpace.of(corpus, ONTOLOGY)
+    seen: list[list[Ranking]] = []
+    original = levelwise.cross_fit
+
+    def watched(*arguments: object) -> object:
+        network, predictions = original(*arguments)  # type: ignore[arg-type]
+        seen.append(predictions)
+        return network, predictions
+
+    monkeypatch.setattr(levelwise, "cross_fit", watched)
+    system = Levelwise(dataclasses.replace(CONFIG, inputs="words", train=BRIEF))
+    system.fit(corpus, DEV, labels)
+    scores = seen[0][0].scores(len(labels)).toarray()[:, labels.column["secret"]]
+    assert scores[fold == 0].max() < 0.2, "the network for fold 0 learned from fold 1 alone"
+    assert scores[fold == 1].min() > 0.8, "and that for fold 1 from documents that all have it"
+
+
+def test_one_level_is_a_flat_network(work):
+    flat = fitted(work, max_level=1)
+    assert [len(level) for level in flat.levels] == [6]
+    assert len(flat.passes) == 1
+    assert set_metrics(GOLD, flat.decide(TEST))["MiF"] > 0.75
+
+
+def test_labels_may_read_the_words_by_attention(work):
+    longer = dataclasses.replace(CONFIG.train, epochs=25)
+    attentive = fitted(work, reader="attention", inputs="words", train=longer)
+    assert set_metrics(GOLD, attentive.decide(TEST))["MiF"] > 0.75
+    weights = attentive.explain(Doc("", {"text": "so water very"}), LABELS.column["water"])
+    assert sum(span.weight for span in weights) == pytest.approx(1, abs=1e-3)
+    assert max(weights, key=lambda span: span.weight).start == 3
+
+
+def test_the_word_that_told_a_label_speaks_for_it(system):
+    assert isinstance(system, Explains)
+    text = "much water so very"
+    spans = system.explain(Doc("", {"text": text}, ()), LABELS.column["water"])
+    best = max(spans, key=lambda span: span.weight)
+    assert text[best.start : best.end] == "water"
+
+
+def test_the_pointer_generator_decides_and_shows_what_it_attended_to(work):
+    merged = fitted(work, merge="pointer")
+    assert isinstance(merged, Decides)
+    assert isinstance(merged, ExplainsSet)
+    decided, ranking = merged.decide(TEST), merged.rank(TEST, 6)
+    for row in range(len(TEST)):
+        chosen = set(decided.columns[row][decided.columns[row] >= 0].tolist())
+        assert set(ranking.columns[row][: len(chosen)].tolist()) == chosen, "the set comes first"
+    assert merged.explain_set(TEST[0]).coverage.shape[1] == 2
+
+
+def test_a_run_without_pointer_cannot_show_its_attention(system):
+    with pytest.raises(RunError, match="threshold"):
+        system.explain_set(TEST[0])
+
+
+def test_saved_and_loaded_with_pointer_it_decides_the_same(work, tmp_path):
+    merged = fitted(work, merge="pointer")
+    merged.save(tmp_path)
+    loaded = Levelwise.load(tmp_path, LABELS)
+    for mine, theirs in ((loaded.decide(TEST), merged.decide(TEST)),):
+        np.testing.assert_array_equal(mine.columns, theirs.columns)
+        np.testing.assert_array_equal(mine.probabilities, theirs.probabilities)
+    assert loaded.curves == json.loads(json.dumps(merged.curves))
+
+
+def test_the_curves_of_ofo_are_kept_for_each_level(system):
+    assert list(system.curves) == ["1", "2"]
+    assert system.curves["2"]["documents"][-1] == len(TRAIN)
+    assert system.curves["2"]["MaF"][-1] > system.curves["2"]["MaF"][0] - 0.2
+
+
+def test_an_ontology_is_needed_and_the_message_offers_another_way():
+    with pytest.raises(ConfigError, match="ontology") as caught:
+        Levelwise(CONFIG).fit(TRAIN, DEV, LabelSpace.of(TRAIN))
+    assert "cluster" in caught.value.hint
+
+
+def test_clusters_stand_in_for_an_ontology_and_are_never_answers(tmp_path):
+    system = Levelwise(dataclasses.replace(CONFIG, ontology="cluster", train=BRIEF))
+    many = Corpus.of(
+        [
+            Doc(str(i), {"text": f"word{i % 20} side{i % 20 // 10}"}, (), (f"l{i % 20}",))
+            for i in range(60)
+        ]
+    )
+    labels = LabelSpace.of(many)
+    system.fit(many, many, labels)
+    assert [level.number for level in system.levels] == [1, 2]
+    assert len(system.levels[0]) == 2
+    assert len(system.levels[1]) == 20
+    assert system.rank(many, 50).columns.max() < 20
+    assert system.decide(many).columns.max() < 20
+    system.save(tmp_path)
+    loaded = Levelwise.load(tmp_path, labels)
+    np.testing.assert_array_equal(loaded.rank(many, 5).columns, system.rank(many, 5).columns)
+
+
+def test_sparse_features_are_read_as_words():
+    docs = [
+        Doc(str(i), features={i % 3: 1.0, 3 + i % 2: 1.0}, labels=(f"t{i % 3}",)) for i in range(48)
+    ]
+    corpus = Corpus.of(docs, n_features=5)
+    labels = LabelSpace.of(corpus)
+    system = Levelwise(dataclasses.replace(CONFIG, ontology="cluster"))
+    system.fit(corpus, corpus, labels)
+    best = system.rank(corpus, 1).columns[:, 0]
+    assert np.mean(best == np.arange(48) % 3) > 0.9
+
+
+def test_an_ontology_without_edges_is_one_level():
+    flat = build([Concept(label) for label in LABELS.ids])
+    system = Levelwise(dataclasses.replace(CONFIG, train=LoopConfig(epochs=1, batch=32)))
+    system.fit(TRAIN, DEV, LabelSpace.of(TRAIN, flat))
+    assert [level.number for level in system.levels] == [1]
+    assert len(system.passes) == 1
+
+
+def test_a_level_with_one_label_is_learned_like_any_other():
+    chain = build([Concept("nature"), Concept("water", parents=["nature"])])
+    corpus = Corpus.of(
+        [Doc(str(i), {"text": "water wave"}, (), ("nature", "water")) for i in range(6)]
+    )
+    system = Levelwise(dataclasses.replace(CONFIG, train=LoopConfig(epochs=1, batch=4)))
+    labels = LabelSpace.of(corpus, chain)
+    system.fit(corpus, corpus, labels)
+    assert [len(level) for level in system.levels] == [1, 1]
+    assert system.rank(corpus, 2).columns.shape == (6, 2)
+
+
+def test_author_keywords_are_read_where_there_are_any_and_phrases_where_not(system):
+    assert system.reading is not None
+    assert system.reading.phrases is None
+    assert "water" in system.reading.keywords.id_of
+    silent = Corpus.of([dataclasses.replace(doc, keywords=()) for doc in TRAIN])
+    other = Levelwise(dataclasses.replace(CONFIG, train=BRIEF, inputs="words+keywords"))
+    other.fit(silent, DEV, LABELS)
+    assert other.reading is not None
+    assert other.reading.phrases is not None
+
+
+def test_it_starts_from_prepared_vectors_of_words_keywords_and_labels(tmp_path):
+    pytest.importorskip("gensim")
+    on_disk = {
+        name: Corpus.write(
+            (dataclasses.replace(doc, keywords=()) for doc in corpus), tmp_path / "corpora" / name
+        )
+        for name, corpus in (("train", TRAIN), ("dev", DEV))
+    }
+    config = PrepareConfig(
+        stop_words="en",
+        min_count=1,
+        phrases=True,
+        phrase_words=CONFIG.phrase_words,
+        phrases_per_doc=CONFIG.phrases_per_doc,
+        vectors="train",
+        vector_size=8,
+        set_vectors=True,
+    )
+    lists = lists_with_ancestors(ONTOLOGY, TRAIN.labels())
+    carried = prepare(on_disk, tmp_path / "carried", config, label_lists=lists)
+    assert not carried["train"].has_text
+    system = Levelwise(dataclasses.replace(CONFIG, train=LoopConfig(epochs=1, batch=64, lr=1e-9)))
+    system.fit(carried["train"], carried["dev"], LABELS)
+    from ontodex.features import vectors
+
+    folder = tmp_path / "carried" / "train"
+    assert system.reading is not None
+    assert system.reading.keywords is not None
+    for kind, table in (
+        (vectors.PREPARED, system.passes[1].network.words),
+        (vectors.KEYWORDS, system.passes[1].network.keywords),
+        (vectors.LABELS, system.passes[1].network.labels),
+    ):
+        made = vectors.read_vectors(folder / kind)
+        word = next(w for w in made.words if w in ("water", "trees"))
+        assert table is not None
+        known = {
+            vectors.PREPARED: system.reading.words.id_of,
+            vectors.KEYWORDS: system.reading.keywords.id_of,
+            vectors.LABELS: {label: 1 + c for label, c in LABELS.column.items()},
+        }[kind]
+        row = table.table.weight[known[word], :8].detach()
+        expected = torch.from_numpy(made.array[made.words.index(word)])
+        torch.testing.assert_close(row, expected, atol=2e-3, rtol=1e-2)
+
+
+def test_label_lists_get_their_ancestors_most_general_first():
+    assert lists_with_ancestors(ONTOLOGY, [["water", "odd"], []]) == [
+        ["nature", "water", "odd"],
+        [],
+    ]
+
+
+def test_a_run_evaluates_and_suggests_what_the_system_decides(tmp_path):
+    brief = dataclasses.replace(CONFIG, inputs="words", train=BRIEF)
+    settings = dataclasses.asdict(brief) | {"name": "levelwise"}
+    run = train({"model": settings}, tmp_path / "run", train=TRAIN, dev=DEV, ontology=ONTOLOGY)
+    metrics = run.evaluate(TEST)
+    own = set_metrics(GOLD, run.model.decide(TEST))  # type: ignore[attr-defined]
+    assert metrics["MiF"] == pytest.approx(own["MiF"])
+    decided = run.decide(TEST.select([0]))
+    chosen = decided.columns[0][decided.columns[0] >= 0]
+    assert [s.label for s in run.suggest(TEST[0])] == [LABELS.ids[c] for c in chosen]
+    assert load(tmp_path / "run").suggest(TEST[0]) == run.suggest(TEST[0])
+    assert (tmp_path / "run" / "log.jsonl").exists()
+
+
+def test_expanded_gold_teaches_ancestors_but_final_gold_stays_as_it_is():
+    leaves = Corpus.of(
+        [
+            dataclasses.replace(doc, labels=tuple(x for x in doc.labels if x in ABOVE) or ("town",))
+            if i % 2
+            else doc
+            for i, doc in enumerate(TRAIN)
+        ]
+    )
+    labels = LabelSpace.of(leaves, ONTOLOGY)
+    from ontodex.models.level_plan import gold_by_level, place_labels
+
+    placed = place_labels(labels, max_level=7, rule="min")
+    gold = labels.gold(leaves)
+    plain = gold_by_level(gold, labels, placed, "none")[1]
+    lifted = gold_by_level(gold, labels, placed, "lowest")[1]
+    assert lifted.nnz > plain.nnz
+    assert (csr_array(lifted - plain) < 0).nnz == 0
+
+
+CHILD = """
+    import sys
+    sys.path.insert(0, sys.argv[1])
+    from pathlib import Path
+    import torch
+    torch.set_num_threads(1)
+    from test_levelwise_system import CONFIG, DEV, LABELS, TRAIN
+    from ontodex.models.levelwise import Levelwise
+    import dataclasses
+    out = Path(sys.argv[2])
+    quick = dataclasses.replace(CONFIG.train, checkpoint_seconds=0.0)
+    pointer = dataclasses.replace(CONFIG.pointer, train=dataclasses.replace(
+        CONFIG.pointer.train, checkpoint_seconds=0.0))
+    system = Levelwise(dataclasses.replace(CONFIG, train=quick, merge="pointer", pointer=pointer))
+    system.work = out / "work"
+    system.work.mkdir(exist_ok=True)
+    print("ready", flush=True)
+    system.fit(TRAIN, DEV, LABELS)
+    (out / "model").mkdir(exist_ok=True)
+    system.save(out / "model")
+    print("done", flush=True)
+"""
+
+
+def child(out: Path) -> subprocess.Popen[bytes]:
+    out.mkdir(exist_ok=True)
+    script = [sys.executable, "-c", textwrap.dedent(CHILD), str(Path(__file__).parent), str(out)]
+    return subprocess.Popen(script, stdout=subprocess.PIPE)
+
+
+@pytest.mark.slow
+def test_killed_again_and_again_it_learns_the_same_bits_and_redoes_no_finished_piece(tmp_path):
+    """Each process is killed when it has finished one more piece, or is in the middle of one."""
+    killed = tmp_path / "killed"
+    kills, done = 0, False
+    while not done:
+        process = child(killed)
+        assert process.stdout is not None
+        process.stdout.readline()
+        began, pieces = time.monotonic(), finished(killed)
+        while process.poll() is None:
+            moved = finished(killed) > pieces
+            if kills < 5 and (moved or (kills % 2 and time.monotonic() - began > 3)):
+                os.kill(process.pid, signal.SIGKILL)
+            time.sleep(0.02)  # a random moment is the point of this test
+        done = process.returncode == 0
+        kills += not done
+        process.stdout.close()
+        assert finished(killed) >= pieces
+    assert kills >= 4
+    whole = child(tmp_path / "whole")
+    assert whole.wait() == 0
+    assert whole.stdout is not None
+    whole.stdout.close()
+    mine, theirs = (
+        {p.name: p.read_bytes() for p in (tmp_path / name / "model").iterdir()}
+        for name in ("killed", "whole")
+    )
+    assert mine == theirs
+
+
+def finished(out: Path) -> set[str]:
+    names = {path.parent.name for path in (out / "work").glob("*/arrays.index.json")}
+    return {name for name in names if not name.startswith(".")}

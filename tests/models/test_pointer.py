@@ -1,0 +1,349 @@
+"""The pointer generator as a whole: what it learns, how it decodes, what it shows."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array, hstack
+
+from ontodex.errors import RunError
+from ontodex.evaluate.sets import set_metrics
+from ontodex.explain import set_page, set_picture, set_to_dict
+from ontodex.models.pointer import (
+    Hierarchy,
+    Pointer,
+    PointerConfig,
+    Predicted,
+    PredictedOnDevice,
+    narrowed,
+    target_sequences,
+)
+from ontodex.models.pointer_decoding import search
+from ontodex.models.pointer_network import PointerNetwork
+from ontodex.train.loop import LoopConfig
+from ontodex.types import LabelSpace, Ranking
+
+# Four roots (0-3), four leaves below each (4-19).
+LEVEL = np.array([1] * 4 + [2] * 16)
+PARENT = np.arange(16) // 4  # of each leaf
+N_LABELS = len(LEVEL)
+ABOVE = csr_array((np.ones(16, bool), (np.arange(4, 20), PARENT)), shape=(20, 20))
+CONFIG = PointerConfig(
+    embedding=16,
+    hidden=16,
+    beam=3,
+    dropout=0.1,
+    max_labels=10,
+    train=LoopConfig(epochs=3, lr=2e-2, average=0.1, patience=0),
+)
+
+
+HIERARCHY = Hierarchy(LEVEL, ABOVE, np.arange(N_LABELS, 0, -1))
+
+
+def planted(n: int, seed: int) -> tuple[Predicted, csr_array]:
+    """One or two leaves a document, and the roots above them. The levels predict most true labels,
+    and false leaves, just as sure of these: only their missing roots give them away."""
+    random = np.random.default_rng(seed)
+    gold = np.zeros((n, N_LABELS), np.int8)
+    for row in gold:
+        leaves = random.choice(16, random.integers(1, 3), replace=False)
+        row[4 + leaves] = row[PARENT[leaves]] = 1
+    false = (gold == 0) & (LEVEL == 2) & (random.random(gold.shape) < 0.15)
+    kept = ((gold > 0) & (random.random(gold.shape) < 0.97)) | false
+    columns = np.where(kept, np.arange(N_LABELS), -1)
+    return Predicted.of(columns, random.uniform(0.5, 1, gold.shape), LEVEL), csr_array(gold)
+
+
+TRAIN, TRAIN_GOLD = planted(600, 1)
+DEV, DEV_GOLD = planted(60, 2)
+TEST, TEST_GOLD = planted(200, 3)
+FEW, FEW_GOLD = planted(100, 4)
+NOTHING = Predicted.of(np.full((2, 3), -1), np.zeros((2, 3)), LEVEL)
+
+
+@pytest.fixture(scope="module")
+def trained() -> Pointer:
+    pointer = Pointer(CONFIG, HIERARCHY)
+    pointer.fit(TRAIN, TRAIN_GOLD, DEV, DEV_GOLD)
+    return pointer
+
+
+def quick(**settings) -> PointerConfig:
+    """One epoch."""
+    train = dataclasses.replace(CONFIG.train, epochs=1)
+    return dataclasses.replace(CONFIG, train=train, **settings)
+
+
+def row(predicted: Predicted, n: int) -> Predicted:
+    return Predicted(*(getattr(predicted, f.name)[[n]] for f in dataclasses.fields(Predicted)))
+
+
+def test_it_beats_every_threshold_where_false_labels_lack_ancestors(trained):
+    thresholds = [
+        Ranking.sort(np.where(TEST.probabilities >= t, TEST.columns, -1), TEST.probabilities, 30)
+        for t in np.linspace(0.5, 1, 11)
+    ]
+    best = max(set_metrics(TEST_GOLD, ranking)["MiF"] for ranking in thresholds)
+    found = set_metrics(TEST_GOLD, trained.decode(TEST))
+    assert found["MiF"] > best + 0.05
+    assert found["MaF"] > best + 0.05
+
+
+def test_no_label_comes_twice_and_probabilities_are_probabilities(trained):
+    ranking = trained.decode(TEST)
+    for columns, chances in zip(ranking.columns, ranking.probabilities, strict=True):
+        chosen = columns[columns >= 0]
+        assert len(set(chosen.tolist())) == len(chosen)
+        assert bool((chances[columns >= 0] > 0).all())
+    assert ranking.k == CONFIG.max_labels
+
+
+def test_stopping_is_learned(trained):
+    sizes = (trained.decode(TEST).columns >= 0).sum(axis=1)
+    true = TEST_GOLD.toarray().sum(axis=1)
+    assert np.corrcoef(sizes, true)[0, 1] > 0.5
+
+
+def test_a_document_is_decoded_alike_alone_and_among_others(trained):
+    together = trained.decode(TEST)
+    for n in range(12):
+        alone = trained.decode(row(TEST, n))
+        np.testing.assert_array_equal(alone.columns[0], together.columns[n])
+        np.testing.assert_allclose(alone.probabilities[0], together.probabilities[n], atol=1e-5)
+
+
+def test_what_is_saved_decodes_as_before(trained):
+    again = Pointer.load(CONFIG, HIERARCHY, trained.tensors())
+    assert again.length_reward == trained.length_reward
+    np.testing.assert_array_equal(again.decode(TEST).columns, trained.decode(TEST).columns)
+    np.testing.assert_array_equal(
+        again.decode(TEST).probabilities, trained.decode(TEST).probabilities
+    )
+
+
+@pytest.mark.parametrize("damage", ["missing", "shape", "infinite"])
+def test_damaged_tensors_are_refused(trained, damage):
+    tensors = trained.tensors()
+    if damage == "missing":
+        del tensors["switch.weight"]
+    elif damage == "shape":
+        tensors["switch.weight"] = tensors["switch.weight"][:, :-1]
+    else:
+        tensors["switch.weight"] = np.full_like(tensors["switch.weight"], np.inf)
+    with pytest.raises(RunError, match=r"switch\.weight"):
+        Pointer.load(CONFIG, HIERARCHY, tensors)
+
+
+def test_a_document_without_predictions_gets_an_answer(trained):
+    ranking = trained.decode(NOTHING)
+    assert len(ranking) == 2
+    np.testing.assert_array_equal(ranking.columns[0], ranking.columns[1])
+    mixed = Predicted(
+        np.vstack([TEST.columns[:1], np.full_like(TEST.columns[:1], -1)]),
+        np.vstack([TEST.probabilities[:1], np.zeros_like(TEST.probabilities[:1])]),
+        np.vstack([TEST.levels[:1], np.zeros_like(TEST.levels[:1])]),
+    )
+    np.testing.assert_array_equal(trained.decode(mixed).columns[1], ranking.columns[0])
+
+
+def test_no_documents_at_all_are_no_answers(trained):
+    empty = Predicted.of(np.empty((0, 3), int), np.empty((0, 3)), LEVEL)
+    assert len(trained.decode(empty)) == 0
+
+
+def test_the_same_seed_gives_the_same_bits():
+    def fitted() -> dict[str, np.ndarray]:
+        pointer = Pointer(quick(), HIERARCHY)
+        pointer.fit(FEW, FEW_GOLD, DEV, DEV_GOLD)
+        return pointer.tensors()
+
+    first, second = fitted(), fitted()
+    assert first.keys() == second.keys()
+    for name in first:
+        np.testing.assert_array_equal(first[name], second[name])
+
+
+@pytest.mark.parametrize("gate", ["path", "printed", "off"])
+@pytest.mark.parametrize("unit", ["level", "label"])
+def test_every_variant_trains_without_dev_and_with_one_level(unit, gate):
+    flat = Hierarchy(np.ones(N_LABELS, int), csr_array((N_LABELS, N_LABELS)), HIERARCHY.frequency)
+    for hierarchy in (HIERARCHY, flat):
+        train = Predicted.of(FEW.columns[:40], FEW.probabilities[:40], hierarchy.level)
+        no_dev = Predicted.of(np.empty((0, 1), int), np.empty((0, 1)), hierarchy.level)
+        pointer = Pointer(quick(unit=unit, ancestor_gate=gate), hierarchy)
+        pointer.fit(train, FEW_GOLD[:40], no_dev, FEW_GOLD[:0])
+        assert all(np.isfinite(array).all() for array in pointer.tensors().values())
+        pointer.length_reward = 9.0  # after so few steps it would rather stop
+        assert pointer.decode(train).columns.min() >= 0
+
+
+def test_training_goes_on_from_its_folder(tmp_path):
+    straight = Pointer(quick(), HIERARCHY)
+    straight.fit(FEW, FEW_GOLD, DEV, DEV_GOLD, tmp_path)
+    assert (tmp_path / "checkpoint.safetensors").exists()
+    again = Pointer(quick(), HIERARCHY)
+    again.fit(FEW, FEW_GOLD, DEV, DEV_GOLD, tmp_path)  # finished: nothing is learned anew
+    for name, array in straight.tensors().items():
+        np.testing.assert_array_equal(array, again.tensors()[name])
+
+
+def test_label_vectors_of_any_width_start_the_labels():
+    random = np.random.default_rng(0)
+    wide = random.normal(size=(N_LABELS, 5)) @ random.normal(size=(5, 24))
+    for vectors in (wide, wide[:, :8]):
+        start = narrowed(vectors, CONFIG.embedding)
+        # Narrower or not, labels lie to each other as before: the dot products, up to one factor.
+        products = vectors @ vectors.T
+        found = start.numpy() @ start.numpy().T
+        factor = products[0, 0] / found[0, 0]
+        np.testing.assert_allclose(found * factor, products, atol=1e-3)
+        network = PointerNetwork(CONFIG, HIERARCHY, start)
+        assert torch.equal(network.labels.weight[:N_LABELS, : start.shape[1]], start)
+
+
+def test_asking_before_fitting_is_a_sentence():
+    with pytest.raises(RunError, match="before it was fitted"):
+        Pointer(CONFIG, HIERARCHY).decode(TEST)
+
+
+# -------------------------------------------------------------------------------- data and targets
+
+
+def test_targets_go_by_level_then_frequency_and_end_with_stop():
+    frequency = np.ones(N_LABELS, int)
+    frequency[1], frequency[5], frequency[7], frequency[19] = 2, 4, 9, 50
+    hierarchy = Hierarchy(LEVEL, ABOVE, frequency)
+    gold = np.zeros((3, N_LABELS), np.int8)
+    gold[0, [5, 7, 2, 1]] = 1
+    unknown = csr_array(np.array([[1], [1], [0]], np.int8))  # a column past the labels
+    targets = target_sequences(csr_array(hstack([csr_array(gold), unknown])), hierarchy, 10)
+    assert targets.tolist() == [
+        [1, 2, 7, 5, N_LABELS],
+        [N_LABELS, -1, -1, -1, -1],
+        [N_LABELS, -1, -1, -1, -1],
+    ]
+    assert target_sequences(csr_array(gold), hierarchy, 3)[0].tolist() == [1, 2, 7]
+
+
+def test_predictions_are_put_in_order():
+    found = Predicted.of(np.array([[9, -1, 0, 10, 1]]), np.array([[0.2, 0, 0.1, 0.6, 0.3]]), LEVEL)
+    assert found.columns.tolist() == [[1, 0, 10, 9]]
+    assert found.levels.tolist() == [[1, 1, 2, 2]]
+    with pytest.raises(ValueError, match="by level, then by falling probability"):
+        Predicted(found.columns, found.probabilities[:, ::-1].copy(), found.levels)
+    with pytest.raises(ValueError, match="padding"):
+        Predicted(np.array([[-1, 0]]), np.zeros((1, 2), np.float32), np.array([[0, 1]], np.int8))
+
+
+def test_settings_out_of_range_are_named():
+    with pytest.raises(ValueError, match="embedding must be even"):
+        PointerConfig(embedding=5)
+    with pytest.raises(ValueError, match="beam must be at least 1"):
+        PointerConfig(beam=0)
+
+
+# ----------------------------------------------------------------------------------- beam search
+
+THREE = Hierarchy(np.array([1, 1, 2]), csr_array((3, 3)), np.array([3, 2, 1]))
+
+
+def every_sequence_scored(pointer: Pointer, predicted: Predicted) -> dict[tuple[int, ...], float]:
+    """log p of each sequence of distinct labels with its stop, one step after the other, over the
+    labels not yet emitted."""
+    network = pointer.fitted()
+    candidates = PredictedOnDevice(predicted, pointer.config, THREE, torch.device("cpu")).batch(
+        np.array([0])
+    )
+    encoded, start = network.encoded(candidates)
+    scores: dict[tuple[int, ...], float] = {}
+
+    def follow(emitted: tuple[int, ...], log_p: float) -> None:
+        before = torch.tensor([[network.stop, *emitted]])
+        p = network.distribution(encoded, network.steps(encoded, start, before))[0, -1].clone()
+        p[list(emitted)] = 0
+        p = (p / p.sum()).tolist()
+        scores[emitted] = log_p + np.log(p[network.stop])
+        for label in set(range(3)) - set(emitted):
+            follow((*emitted, label), log_p + np.log(p[label]))
+
+    with torch.no_grad():
+        follow((), 0.0)
+    return scores
+
+
+@pytest.mark.parametrize("reward", [0.0, 1.0, -1.0])
+def test_a_wide_beam_finds_the_best_of_all_sequences(reward):
+    predicted = Predicted.of(np.array([[0, 2]]), np.array([[0.7, 0.4]]), THREE.level)
+    for seed in range(5):
+        torch.manual_seed(seed)
+        config = PointerConfig(embedding=8, hidden=8, beam=40, max_labels=5)
+        pointer = Pointer(config, THREE)
+        pointer.network = PointerNetwork(config, THREE).eval()
+        for parameter in pointer.network.parameters():
+            torch.nn.init.normal_(parameter, std=0.6)
+        scores = every_sequence_scored(pointer, predicted)
+        best = max(scores, key=lambda labels: scores[labels] + reward * len(labels))
+        batch = PredictedOnDevice(predicted, config, THREE, torch.device("cpu")).batch(
+            np.array([0])
+        )
+        with torch.inference_mode():
+            found = search(pointer.network, batch, beam=40, max_labels=5, reward=reward)
+        assert [c for c in found.columns[0].tolist() if c >= 0] == list(best)
+
+
+def test_an_endless_wish_for_labels_ends_with_all_of_them_once(trained):
+    eager = Pointer.load(
+        CONFIG, HIERARCHY, {**trained.tensors(), "length_reward": np.array([99.0])}
+    )
+    ranking = eager.decode(row(TEST, 0))
+    assert (ranking.columns >= 0).sum() == CONFIG.max_labels
+    assert len(set(ranking.columns[0].tolist())) == CONFIG.max_labels
+
+
+# ------------------------------------------------------------------------------------- attention
+
+
+def test_attention_tells_what_each_choice_looked_at(trained):
+    document = row(TEST, 0)
+    told = trained.attention(document)
+    chosen = trained.decode(document).columns[0]
+    assert set(told.chosen.tolist()) == set(chosen[chosen >= 0].tolist())
+    assert told.attention.shape == (len(told.chosen), int((document.columns >= 0).sum()))
+    np.testing.assert_allclose(told.attention.sum(axis=1), 1, atol=1e-5)
+    for level in (1, 2):
+        inside = told.attention[:, told.predicted_levels == level].sum(axis=1)
+        np.testing.assert_allclose(told.level_attention[:, level - 1], inside)
+    np.testing.assert_allclose(told.coverage, told.level_attention.cumsum(axis=0))
+    assert sorted(told.predicted.tolist()) == sorted(document.columns[document.columns >= 0])
+    by_column = dict(zip(document.columns[0], document.probabilities[0], strict=True))
+    for column, probability in zip(told.predicted, told.predicted_probabilities, strict=True):
+        assert by_column[column] == probability
+
+
+def test_the_picture_names_labels_levels_and_what_was_looked_at(trained):
+    names = (*(f"L{i}" for i in range(N_LABELS - 1)), "<script>")
+    labels = LabelSpace(names, np.ones(N_LABELS, np.int64), 600)
+    told = trained.attention(row(TEST, 0))
+    picture = set_picture(told, labels).splitlines()
+    assert len(picture) == len(told.chosen) + 2
+    for line, column in zip(picture[1:], told.chosen.tolist(), strict=False):
+        assert f"  {names[column]}  <- " in line
+    record = json.loads(json.dumps(set_to_dict(told, labels)))
+    assert [c["label"] for c in record["chosen"]] == [names[c] for c in told.chosen.tolist()]
+    assert len(record["predicted"]) == len(told.predicted)
+    hostile = dataclasses.replace(told, predicted=np.full_like(told.predicted, N_LABELS - 1))
+    assert "<script>" not in set_page(hostile, labels)
+    assert set_page(told, labels).count("<tr>") == len(told.chosen) + 1
+
+
+def test_a_set_chosen_from_nothing_can_be_shown(trained):
+    labels = LabelSpace(tuple(map(str, range(N_LABELS))), np.ones(N_LABELS, np.int64), 600)
+    told = trained.attention(row(NOTHING, 0))
+    assert told.attention.shape == (len(told.chosen), 0)
+    assert set_picture(told, labels)
+    assert set_page(told, labels)

@@ -1,0 +1,133 @@
+"""Paper 001, equation by equation, against loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+
+from ontodex.models.dxml import Committee, Dxml, DxmlConfig, Embedding, mean_vectors, spread_out
+from ontodex.models.sparse_input import SparseInput, SparseLinear
+from ontodex.types import Corpus, LabelSpace
+
+ROWS = csr_array(
+    np.array([[0, 2, 0, 1, 0], [0, 0, 0, 0, 0], [1, 1, 1, 0, 0], [0, 0, 0, 0, 3]], np.float32)
+)
+DEVICE = torch.device("cpu")
+
+
+def batch(rows: list[int]) -> tuple[torch.Tensor, ...]:
+    return SparseInput(ROWS, DEVICE).batch(np.array(rows))
+
+
+def test_the_first_layer_on_non_zeros_is_the_dense_layer():
+    torch.manual_seed(0)
+    layer = SparseLinear(5, 3, typical_length=1.0)
+    dense = torch.from_numpy(ROWS.toarray())[[2, 1, 0, 0]]
+    torch.testing.assert_close(layer(*batch([2, 1, 0, 0])), dense @ layer.weight + layer.bias)
+
+
+def test_label_sets_are_the_mean_of_their_vectors():
+    """Algorithm 1, line 3: f_y = V y / nnz(y)."""
+    rng = np.random.default_rng(0)
+    gold, v = (rng.random((6, 4)) < 0.5).astype(np.float32), rng.normal(size=(4, 3))
+    gold[:, 0], gold[0] = 1, 0
+    found = mean_vectors(csr_array(gold), v.astype(np.float32), unit=False)
+    for row, y in zip(found, gold, strict=True):
+        has = [label for label in range(4) if y[label]]
+        mean = sum((v[label] for label in has), np.zeros(3)) / max(1, len(has))
+        np.testing.assert_allclose(row, mean, atol=1e-6)
+    scaled = np.linalg.norm(mean_vectors(csr_array(gold), v.astype(np.float32), unit=True), axis=1)
+    np.testing.assert_allclose(scaled, [0, *[1] * 5], atol=1e-6)
+
+
+def h(a: float, b: float) -> float:
+    """Eq. 2."""
+    return 0.5 * (a - b) ** 2 if abs(a - b) <= 1 else abs(a - b) - 0.5
+
+
+def test_the_loss_is_equations_1_to_3_in_loops():
+    torch.manual_seed(1)
+    network = Committee(DxmlConfig(hidden=6, networks=2), 5, 3, 1.0).eval()
+    target = 2 * torch.randn(3, 3)  # far enough for the straight part of Eq. 2
+    rows = batch([0, 2, 3])
+    total = 0.0
+    for part in network.parts:
+        for f_x, f_y in zip(part(*rows).tolist(), target.tolist(), strict=True):
+            total += sum(h(a, b) for a, b in zip(f_x, f_y, strict=True))
+    assert network.loss(*rows, target).item() == pytest.approx(total / 3, rel=1e-5)
+
+
+def test_the_embedding_is_figure_1_and_has_length_1():
+    torch.manual_seed(2)
+    embed = Embedding(DxmlConfig(hidden=6), 5, 3, 1.0).eval()
+    dense = torch.from_numpy(ROWS.toarray())
+    z = torch.relu(dense @ embed.first.weight + embed.first.bias) @ embed.second.weight.T
+    z = z + embed.second.bias
+    f_x = embed(*batch([0, 1, 2, 3]))
+    torch.testing.assert_close(f_x, z / z.norm(dim=1, keepdim=True))
+
+
+def test_without_the_non_linearity_the_embedding_is_a_linear_map_up_to_its_length():
+    torch.manual_seed(3)
+    embed = Embedding(DxmlConfig(hidden=6, activation="none"), 5, 3, 1.0).eval()
+    torch.nn.init.zeros_(embed.second.bias)
+    doubled = csr_array(ROWS * 2)
+    one = embed(*batch([0, 2]))
+    two = embed(*SparseInput(doubled, DEVICE).batch(np.array([0, 2])))
+    torch.testing.assert_close(one, two)  # the same direction, whatever the length
+
+
+def test_gradients_of_the_network():
+    torch.manual_seed(4)
+    network = Committee(DxmlConfig(hidden=4, networks=2), 5, 3, 1.0).double().eval()
+    columns, starts, values = batch([0, 2, 3])
+    weights = values.double().requires_grad_()
+    target = torch.randn(3, 3, dtype=torch.double)
+    assert torch.autograd.gradcheck(lambda w: network.loss(columns, starts, w, target), weights)
+
+
+def test_whitened_label_vectors_have_covariance_one_over_label_occurrences():
+    rng = np.random.default_rng(5)
+    vectors = (rng.normal(size=(30, 4)) @ np.diag([5, 1, 0.1, 2]) + 7).astype(np.float32)
+    frequency = rng.integers(1, 50, 30)
+    spread = spread_out(vectors, frequency)
+    occurrences = np.repeat(spread, frequency, axis=0)
+    np.testing.assert_allclose(occurrences.mean(axis=0), 0, atol=1e-3)
+    np.testing.assert_allclose(np.cov(occurrences.T, bias=True), np.eye(4), atol=1e-3)
+
+
+def test_fewer_labels_than_dimensions_can_be_whitened():
+    vectors = np.random.default_rng(6).normal(size=(3, 8)).astype(np.float32)
+    spread = spread_out(vectors, np.array([5, 3, 2]))
+    assert spread.shape == (3, 2)  # three points span a plane
+    assert np.isfinite(spread).all()
+    assert np.isfinite(spread_out(vectors[:1], np.array([4]))).all()
+
+
+def test_prediction_is_algorithm_2_in_loops():
+    """Cluster by Eq. 4, k nearest within it, mean of their labels."""
+    rng = np.random.default_rng(7)
+    matrix = csr_array((rng.random((60, 10)) * (rng.random((60, 10)) < 0.4)).astype(np.float32))
+    sets = [[f"l{j}" for j in np.flatnonzero(rng.random(5) < 0.4)] or ["l0"] for _ in range(60)]
+    corpus = Corpus.of_features(matrix, sets)
+    labels = LabelSpace.of(corpus)
+    settings = {"hidden": 8, "label_size": 4, "networks": 2, "clusters": 4, "probe": 1}
+    model = Dxml(DxmlConfig(neighbours=3, exponent=0.0, **settings))
+    model.fit(corpus, corpus.select([]), labels)
+    f_x, z, keys = model.embed(corpus), model.memory.centres, model.memory.vectors
+    gold = labels.gold(corpus).toarray()
+
+    def cluster(f: np.ndarray) -> int:
+        return min(range(4), key=lambda i: float(np.square(f - z[i]).sum()))  # Eq. 4
+
+    ranking = model.rank(corpus, 5)
+    for row in range(60):
+        inside = [i for i in range(60) if cluster(keys[i]) == cluster(f_x[row])]
+        near = sorted(inside, key=lambda i: -round(float(f_x[row] @ keys[i]), 4))
+        if len(near) > 3 and abs(f_x[row] @ (keys[near[2]] - keys[near[3]])) < 1e-3:
+            continue  # a tie at the edge
+        mean = gold[near[:3]].mean(axis=0)
+        for column, share in zip(ranking.columns[row], ranking.probabilities[row], strict=True):
+            assert share == pytest.approx(mean[column] if column >= 0 else 0, abs=1e-5)

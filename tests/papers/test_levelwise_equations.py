@@ -1,0 +1,281 @@
+"""Deep Level-wise XMLC (paper 000), section 2.1: each part against the same in plain loops."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from ontodex.decide.ofo import OFO
+from ontodex.models.level_decide import Sampling, stream_curve
+from ontodex.models.level_network import (
+    CategoryPools,
+    Convolutions,
+    LevelNetwork,
+    LevelNetworks,
+    LevelwiseConfig,
+    Tables,
+    chunk_maxima,
+)
+from ontodex.models.level_plan import Category, Level, chunks_of, plan_levels
+from ontodex.ontology.levels import Levels
+from ontodex.types import Ranking
+
+SMALL = LevelwiseConfig(
+    width=6,
+    maps=2,
+    set_maps=2,
+    hidden=3,
+    value=4,
+    bottleneck=5,
+    windows=(2, 3),
+    word_dropout=0,
+    dropout=0,
+    neighbours=4,
+)
+# Label 1 is in both categories; the first reads three parts of the text, the second all as one.
+LEVEL = Level(
+    2,
+    np.array([4, 7, 9]),
+    (Category("a", 3, np.array([0, 1])), Category("b", 1, np.array([1, 2]))),
+)
+
+
+def maxima_by_loops(x: Tensor, lengths: Tensor, chunks: int) -> Tensor:
+    """Section 2.1.3: place t of L is in chunk floor(t chunks / L); no place, no value."""
+    out = torch.zeros(len(x), chunks, x.shape[2], dtype=x.dtype)
+    for n, length in enumerate(lengths.tolist()):
+        places: dict[int, list[int]] = {}
+        for t in range(length):
+            places.setdefault(t * chunks // length, []).append(t)
+        for chunk, inside in places.items():
+            for d in range(x.shape[2]):
+                out[n, chunk, d] = max(float(x[n, t, d]) for t in inside)
+    return out
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 3, 5, 8])
+def test_chunk_maxima_equal_the_paper_in_loops(chunks):
+    x = torch.randn(6, 7, 3, dtype=torch.double)
+    lengths = torch.tensor([7, 6, 5, 3, 1, 0])
+    expected = maxima_by_loops(x, lengths, chunks)
+    torch.testing.assert_close(chunk_maxima(x, lengths, chunks), expected)
+
+
+def test_one_chunk_is_max_pooling_and_an_empty_sequence_gives_zeros():
+    x = torch.randn(2, 4, 3)
+    pooled = chunk_maxima(x, torch.tensor([4, 0]), 1)
+    torch.testing.assert_close(pooled[0, 0], x[0].amax(dim=0))
+    assert torch.equal(pooled[1], torch.zeros(1, 3))
+
+
+def test_gradients_of_chunk_maxima():
+    x = torch.randn(2, 6, 2, dtype=torch.double, requires_grad=True)
+    lengths = torch.tensor([6, 3])
+    assert torch.autograd.gradcheck(lambda y: chunk_maxima(y, lengths, 4), x)
+
+
+def test_convolutions_see_their_window_and_zeros_outside_the_text():
+    convolve = Convolutions(3, 2, (2, 3)).double()
+    x = torch.randn(1, 4, 3, dtype=torch.double)
+    seen = convolve(x)
+    for t in range(4):
+        features = []
+        for layer, window in zip(convolve.each, (2, 3), strict=True):
+            first = t - (window - 1) // 2
+            for filter_, bias in zip(layer.weight, layer.bias, strict=True):
+                inside = [i for i in range(window) if 0 <= first + i < 4]
+                total = bias + sum(filter_[:, i] @ x[0, first + i] for i in inside)
+                features.append(total.clamp(min=0))
+        torch.testing.assert_close(seen[0, t], torch.stack(features))
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"), [(0.0, 1), (0.01, 1), (0.047, 2), (0.25, 8), (0.9, 29), (1.0, 32)]
+)
+def test_chunks_follow_the_share_of_a_category(share, expected):
+    assert chunks_of(share, "dynamic", 32) == expected
+    assert chunks_of(share, "max", 32) == 1
+    assert chunks_of(share, "fixed", 8) == 8
+
+
+def test_levels_are_planned_from_occurrences():
+    """Columns 0, 1 at level 1; 2, 3 at level 2, where category x has 3 of 4 occurrences."""
+    membership = csr_array(np.array([[1, 0], [0, 1], [1, 0], [0, 1]], dtype=bool))
+    placed = Levels(np.array([1, 1, 2, 2], dtype=np.int32), ("x", "y"), membership)
+    one = csr_array(np.array([[1, 0, 0, 0], [0, 1, 0, 0]]))
+    two = csr_array(np.array([[0, 0, 1, 1], [0, 0, 1, 0], [0, 0, 1, 0]]))
+    levels = plan_levels({1: one, 2: two}, placed, 4, pooling="dynamic", chunks=8)
+    assert [level.columns.tolist() for level in levels] == [[0, 1], [2, 3]]
+    assert [(c.name, c.chunks, c.members.tolist()) for c in levels[1].categories] == [
+        ("x", 6, [0]),
+        ("y", 2, [1]),
+    ]
+
+
+def read_out_by_loops(network: LevelNetwork, streams: dict[str, tuple[Tensor, Tensor]]) -> Tensor:
+    """Pooling, norm, bottleneck and sigmoid layer of each category, a document at a time."""
+    pools = network.pools
+    pairs = network.output.split(network.pairs)
+    n = len(next(iter(streams.values()))[1])
+    logits = torch.zeros(n, len(LEVEL), dtype=torch.double)
+    for row in range(n):
+        found: dict[int, list[Tensor]] = {}
+        for g, category in enumerate(LEVEL.categories):
+            part = pools.parts.index(category.chunks)
+            pooled = [
+                maxima_by_loops(x[row : row + 1], lengths[row : row + 1], p).flatten()
+                for name, (x, lengths) in streams.items()
+                if (p := min(category.chunks, pools.most[name]))
+            ]
+            z = torch.cat(pooled) / sqrt(
+                1 + 1e-5
+            )  # batch norm before any batch: mean 0, variance 1
+            z = (pools.bottlenecks[part](z)).clamp(min=0)  # one category has each number of chunks
+            for member, w in zip(category.members.tolist(), pairs[g], strict=True):
+                found.setdefault(member, []).append(w @ z)
+        for label, values in found.items():
+            logits[row, label] = network.bias[label] + sum(values) / len(values)
+    return logits
+
+
+def level_network(**more: object) -> LevelNetwork:
+    from dataclasses import replace
+
+    torch.manual_seed(1)
+    config = replace(SMALL, **more)  # type: ignore[arg-type]
+    return LevelNetwork(config, LEVEL, ["keywords", "above"], torch.randn(3)).double().eval()
+
+
+def vectors(*lengths: int, t: int = 7) -> tuple[Tensor, Tensor]:
+    x = torch.randn(len(lengths), t, 6, dtype=torch.double)
+    mask = torch.arange(t) < torch.tensor(lengths)[:, None]
+    return x * mask[:, :, None], torch.tensor(lengths)
+
+
+def test_the_read_out_equals_loops_and_a_label_in_two_categories_has_the_mean():
+    network = level_network()
+    streams = {
+        "keywords": (torch.randn(3, 4, 4, dtype=torch.double), torch.tensor([4, 2, 0])),
+        "above": (torch.randn(3, 4, 4, dtype=torch.double), torch.tensor([0, 1, 3])),
+        "words": (torch.randn(3, 7, 6, dtype=torch.double), torch.tensor([7, 5, 2])),
+    }
+    expected = read_out_by_loops(network, streams)
+    torch.testing.assert_close(network.read_out(streams), expected)
+
+
+@pytest.mark.parametrize("reader", ["pooling", "attention"])
+def test_gradients_of_a_level_network(reader):
+    network = level_network(reader=reader)
+    words, lengths = vectors(5, 3, t=5)
+    keywords, above = vectors(2, 0, t=4), vectors(1, 3, t=4)
+    words.requires_grad_()
+
+    def logits(x: Tensor) -> Tensor:
+        read: Tensor = network({"words": (x, lengths), "keywords": keywords, "above": above})
+        return read
+
+    assert torch.autograd.gradcheck(logits, words)
+
+
+@pytest.mark.parametrize("reader", ["pooling", "attention"])
+def test_padding_never_changes_a_logit(reader):
+    network = level_network(reader=reader)
+    streams = {"words": vectors(3, 7), "keywords": vectors(1, 4), "above": vectors(0, 2)}
+    together = network(streams)
+    alone = network({name: (x[:1, :3], lengths[:1]) for name, (x, lengths) in streams.items()})
+    torch.testing.assert_close(together[:1], alone)
+
+
+def test_a_document_without_predictions_above_is_read_like_any_other():
+    network = level_network()
+    streams = {"words": vectors(4), "keywords": vectors(0), "above": vectors(0)}
+    assert bool(torch.isfinite(network(streams)).all())
+
+
+def test_output_rows_are_held_to_their_norm_and_shorter_ones_left_alone():
+    network = level_network()
+    with torch.no_grad():
+        network.output[0] *= 1000
+    before = network.output.detach().clone()
+    network.hold_rows(3.0)
+    assert float(network.output.detach()[0].norm()) == pytest.approx(3.0)
+    torch.testing.assert_close(network.output.detach()[1:], before[1:])
+
+
+def test_categories_with_equally_many_chunks_share_the_pooling_but_not_the_bottleneck():
+    categories = [Category(str(g), 2, np.array([g])) for g in range(3)]
+    pools = CategoryPools(categories, {"words": (4, 9)}, 5, 0.0).eval()
+    z = pools({"words": (torch.randn(2, 6, 4), torch.tensor([6, 3]))})
+    assert z.shape == (2, 3, 5)
+    assert len(pools.parts) == 1
+    assert not torch.equal(z[:, 0], z[:, 1])
+
+
+def test_the_first_level_reads_nothing_above_and_the_last_nothing_below():
+    levels = [Level(m, np.array([m]), (Category("c", 1, np.array([0])),)) for m in (1, 2, 3)]
+    start = [torch.zeros(1)] * 3
+    deep = LevelNetworks(SMALL, levels, Tables(9, 9, 3), start)
+    sets = [deep.level(place).sets for place in range(3)]
+    assert sets == [("keywords", "below"), ("keywords", "above", "below"), ("keywords", "above")]
+    flat = LevelNetworks(SMALL, levels[:1], Tables(9, 0, 3), start)
+    assert flat.level(0).sets == ()
+
+
+def test_one_batch_of_one_document_is_normed_by_the_running_figures():
+    pools = CategoryPools(LEVEL.categories, {"words": (4, 9)}, 5, 0.0).train()
+    x = torch.randn(1, 6, 4)
+    trained = pools({"words": (x, torch.tensor([6]))})
+    torch.testing.assert_close(trained, pools.eval()({"words": (x, torch.tensor([6]))}))
+
+
+# -------------------------------------------------------------------------- OFO, Figure 5, merging
+
+
+def ranking(*rows: list[tuple[int, float]]) -> Ranking:
+    width = max(map(len, rows))
+    padded = [[*row, *[(-1, 0.0)] * (width - len(row))] for row in rows]
+    columns = np.array([[c for c, _ in row] for row in padded])
+    return Ranking.sort(columns, np.array([[p for _, p in row] for row in padded]), width)
+
+
+def test_more_documents_go_on_where_ofo_was():
+    rng = np.random.default_rng(0)
+    probabilities = Ranking.top(rng.random((20, 3)), 3)
+    gold = csr_array((rng.random((20, 3)) > 0.6).astype(np.int8))
+    whole = OFO.new(3, 0.5).passes(probabilities, gold, 1)
+    state = OFO.new(3, 0.5)
+    for rows in (np.arange(7), np.arange(7, 20)):
+        state = state.more(probabilities.take(rows), csr_array(gold[rows]))
+    np.testing.assert_array_equal(state.thresholds, whole.thresholds)
+
+
+def test_the_stream_curve_of_three_documents_by_hand():
+    """lambda starts at 0.5. Document 1: label 0 at 0.9 is chosen, right; lambda becomes 1 / 2.
+    Document 2: 0.6 > 1/2 is chosen, wrong, and label 1 is missed; document 3: 0.4 is above
+    lambda = 1 / 3 by then."""
+    config = LevelwiseConfig(ofo_prior=0, first_lambda=0.5)
+    stream = ranking([(0, 0.9)], [(0, 0.6)], [(0, 0.4)])
+    gold = csr_array(np.array([[1, 0], [0, 1], [1, 0]]))
+    curve = stream_curve(config, stream, gold)
+    assert curve["documents"] == [1, 2, 3]
+    assert curve["MaP"] == pytest.approx([1, 1 / 2, 2 / 3], abs=1e-4)
+    assert curve["MaR"] == pytest.approx([1, 1 / 2, 2 / 3], abs=1e-4)
+
+
+def test_documents_without_a_label_at_the_level_are_not_in_its_curve():
+    stream = ranking([(0, 0.9)], [(0, 0.9)])
+    curve = stream_curve(LevelwiseConfig(), stream, csr_array(np.array([[0], [1]])))
+    assert curve["documents"] == [1]
+
+
+def test_sampling_gives_as_many_labels_as_training_documents_with_such_sums_have():
+    """Sums 0.5 and 1.7 had one and two gold labels: the same sums get one and two again."""
+    union = ranking([(0, 0.3), (1, 0.2)], [(0, 0.9), (1, 0.5), (2, 0.3)])
+    gold = csr_array(np.array([[1, 0, 0], [1, 1, 0]]))
+    merged = Sampling.fit(union, gold).merge(union)
+    assert [row[row >= 0].tolist() for row in merged.columns] == [[0], [0, 1]]

@@ -1,0 +1,146 @@
+"""A small trained run, and a service around it in this process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from starlette.testclient import TestClient
+
+from ontodex.ontology.graph import Concept
+from ontodex.ontology.graph import build as build_ontology
+from ontodex.run import load, train
+from ontodex.serve.api import application
+from ontodex.serve.database import Database
+from ontodex.serve.engine import Engine
+from ontodex.serve.figures import Figures
+from ontodex.serve.keys import Keys
+from ontodex.serve.served import Served
+from ontodex.serve.service import ServeConfig, Service
+from ontodex.types import Corpus, Doc
+
+ONTOLOGY = build_ontology(
+    [
+        Concept("nature", {"en": "Nature", "de": "Natur"}),
+        Concept("animals", {"en": "Animals", "de": "Tiere"}, parents=["nature"]),
+        Concept(
+            "fish",
+            {"en": "Fish", "de": "Fische"},
+            synonyms={"en": ["Pisces"]},
+            parents=["animals"],
+            definition="Cold-blooded, in water.",
+            notation="12",
+        ),
+        Concept("newt", {"en": "Newt"}, parents=["animals"]),
+        Concept("oak", {"en": "Oak"}, parents=["nature"]),
+        Concept("http://e.org/road", {"en": "Road safety"}),
+    ]
+)
+SENTENCES = {
+    "fish": "trout swim in the cold stream",
+    "oak": "old oaks stand in the forest",
+    "http://e.org/road": "cars brake at the crossing of a road",
+}
+DOCS = [
+    Doc(f"{label}-{i}", {"title": f"{sentence} {i}"}, (), (label,))
+    for i in range(12)
+    for label, sentence in SENTENCES.items()
+]
+
+
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("serve") / "small"
+    tables = {"model": {"name": "knn"}, "decide": {"rule": "ofo"}}
+    train(tables, out, train=Corpus.of(DOCS), dev=Corpus.of(DOCS), ontology=ONTOLOGY)
+    return out
+
+
+@pytest.fixture(scope="session")
+def served(run_folder: Path) -> Served:
+    return Served("small", load(run_folder))
+
+
+@dataclass
+class Server:
+    """A service in a process of its own."""
+
+    process: subprocess.Popen[str]
+    address: str
+    log: Path
+
+    def get(self, path: str) -> requests.Response:
+        return requests.get(self.address + path, timeout=30)
+
+    def post(self, path: str, **more: Any) -> requests.Response:
+        return requests.post(self.address + path, timeout=30, **more)
+
+
+Launch = Callable[..., Server]
+
+
+@pytest.fixture
+def launch(run_folder: Path, tmp_path: Path) -> Iterator[Launch]:
+    """`ontodex serve` with these arguments; whatever still runs at the end is killed."""
+    with ExitStack() as stack:
+
+        def start_process(*arguments: str, database: str | None = None) -> Server:
+            log = tmp_path / f"log-{len(list(tmp_path.iterdir()))}"
+            where = database or str(tmp_path / "decisions.sqlite")
+            command = [sys.executable, "-m", "ontodex", "serve", str(run_folder), "--port", "0"]
+            process = subprocess.Popen(
+                [*command, "--database", where, *arguments],
+                stdout=subprocess.PIPE,
+                stderr=stack.enter_context(log.open("w")),
+                text=True,
+            )
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            assert process.stdout is not None
+            stack.enter_context(process.stdout)
+            line = process.stdout.readline()
+            assert line.startswith("serving on "), log.read_text()
+            return Server(process, line.split()[-1], log)
+
+        yield start_process
+
+
+Start = Callable[..., TestClient]
+
+
+@pytest.fixture
+def start(served: Served, tmp_path: Path) -> Iterator[Start]:
+    """A client of a service with these settings; `runs` in place of the one small run."""
+    with ExitStack() as stack:
+
+        def client(runs: dict[str, Served] | None = None, **settings: Any) -> TestClient:
+            settings.setdefault("database", str(tmp_path / "decisions.sqlite"))
+            config = ServeConfig(**settings)
+            runs = {"small": served} if runs is None else runs
+            figures = Figures()
+            engine = Engine(
+                {name: one.run for name, one in runs.items()},
+                capacity=config.queue,
+                batch=config.batch,
+                timeout=config.timeout,
+                observe=figures.batch,
+            )
+            keys = None if config.keys is None else Keys(config.keys)
+            database = Database.open(config.database)
+            service = Service(config, runs, database, keys, figures, engine)
+            app = application(service)
+            return stack.enter_context(TestClient(app, base_url="http://localhost"))
+
+        yield client
+
+
+@pytest.fixture
+def client(start: Start) -> TestClient:
+    return start()

@@ -1,0 +1,226 @@
+"""A real Chromium before a real service.
+
+Whatever a test does, in the end nothing may have been sent to another origin, no dialog may have
+opened, and neither console nor page may have reported an error: the fixture `browse` sees to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+QUIET = [
+    "--disable-background-networking", "--disable-component-update", "--disable-gpu",
+    "--disable-quic", "--disable-sync", "--no-first-run",
+]  # fmt: skip
+PATIENCE = 120_000  # milliseconds; the machine may be busy with other tests
+TITLE = "Hidden leaks and lead at the tap"
+TEXT = """Acoustic loggers found 19 hidden leaks 🚰 in one night: water that never reaches a meter.
+Samples in old houses showed lead above the limit; owners can claim the cost of a new pipe."""
+
+
+@contextlib.contextmanager
+def serving(runs: Sequence[Path], database: Path, options: Sequence[str]) -> Iterator[str]:
+    """The address of `ontodex serve`, as a process of its own."""
+    command = [sys.executable, "-m", "ontodex", "serve", *map(str, runs), "--port", "0"]
+    log = database.with_suffix(".log")
+    with (
+        log.open("w") as errors,
+        subprocess.Popen(
+            [*command, "--database", str(database), *options],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        ) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            said = next((line for line in process.stdout if "serving on" in line), "")
+            assert said, log.read_text()
+            yield re.findall(r"http://\S+", said)[0].rstrip("/")
+        finally:
+            process.terminate()
+
+
+@pytest.fixture(scope="session")
+def sample_runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Trained on the bundled sample: a system that explains, measured, and one that does not."""
+    from ontodex.data import get
+    from ontodex.ontology import read_ontology
+    from ontodex.read import open_corpus
+    from ontodex.run import train
+
+    folder = tmp_path_factory.mktemp("sample")
+    get("sample", folder)
+    corpora = {name: open_corpus(folder / f"{name}.jsonl") for name in ("train", "dev", "test")}
+    ontology = read_ontology(folder / "ontology.json")
+    linear, floor = (
+        train(
+            {"model": {"name": model}},
+            folder / model,
+            train=corpora["train"],
+            dev=corpora["dev"],
+            ontology=ontology,
+        )
+        for model in ("linear", "popularity")
+    )
+    linear.evaluate(corpora["test"], report=True)
+    return [linear.folder, floor.folder]
+
+
+@pytest.fixture(scope="session")
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Starts services: serve(runs, *options) -> address. Pages are closed before they stop."""
+    with contextlib.ExitStack() as stack:
+
+        def started(runs: Sequence[Path], *options: str) -> str:
+            database = tmp_path_factory.mktemp("service") / "decisions.sqlite"
+            return stack.enter_context(serving(runs, database, options))
+
+        yield started
+
+
+@pytest.fixture(scope="session")
+def service(sample_runs: list[Path], serve: Any) -> str:
+    return str(serve(sample_runs))
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """The browser; without one, or without playwright, these tests are skipped with a word."""
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="the page's tests want playwright: pip install playwright"
+    )
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        pytest.skip("the page's tests want chromium on the PATH: apt-get install chromium")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=found, args=QUIET)
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Watch:
+    """What must not happen while a page is open."""
+
+    origin: str
+    expected: str  # a pattern for console errors that a test provokes
+    seen: list[str] = field(default_factory=list)
+
+    def over(self, page: Any) -> None:
+        page.on("dialog", self.dialog)
+        page.on("console", self.console)
+        page.on("pageerror", lambda error: self.seen.append(f"page error: {error}"))
+        page.on("request", self.request)
+
+    def dialog(self, dialog: Any) -> None:
+        self.seen.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def console(self, message: Any) -> None:
+        if message.type in ("error", "warning") and not re.search(self.expected, message.text):
+            self.seen.append(f"console: {message.text} at {message.location}")
+
+    def request(self, request: Any) -> None:
+        if not request.url.startswith(f"{self.origin}/"):
+            self.seen.append(f"request to {request.url}")
+
+
+class Curator:
+    """Somebody who sits before the page."""
+
+    title, text = TITLE, TEXT
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def wait_for(self, condition: str, argument: Any = None) -> None:
+        """Until the JavaScript is true."""
+        self.page.wait_for_function(condition, arg=argument)
+
+    def sees(self, selector: str) -> None:
+        """Until there is such an element."""
+        self.page.wait_for_selector(selector)
+
+    def paste(self, text: str = TEXT, title: str = TITLE) -> None:
+        self.page.fill("#entry-title", title)
+        self.page.fill("#entry-text", text)
+        self.page.click("#entry button[type=submit]")
+        self.sees("#document:not([hidden])")
+        self.sees("#right:not([aria-busy]) [aria-selected=true]")
+
+    @property
+    def concept(self) -> str:
+        """The name of the concept under the cursor."""
+        return str(self.page.inner_text("#concept h3 bdi"))
+
+    def wait_for_concept(self, name: str) -> None:
+        self.wait_for(
+            "(name) => document.querySelector('#concept h3 bdi')?.textContent === name", name
+        )
+
+    @property
+    def terms(self) -> list[str]:
+        """The index terms so far."""
+        return list(self.page.locator("#terms li").all_inner_texts())
+
+    def wait_for_terms(self, number: int) -> None:
+        self.wait_for("(n) => document.querySelectorAll('#terms li').length === n", number)
+
+    def button(self, name: str, verdict: str) -> Any:
+        """The button in the row of a suggestion."""
+        label = f"{'Accept' if verdict == 'accept' else 'Reject'} {name}"
+        return self.page.get_by_role("tree").get_by_label(label, exact=True)
+
+    def add_by_search(self, name: str) -> None:
+        self.press("/")
+        self.page.keyboard.type(name)
+        self.page.locator("#hits [role=option]", has_text=name).first.click()
+
+    def fetch(self, path: str, body: Any = None) -> Any:
+        """What the service answers to the page."""
+        return self.page.evaluate(
+            """([path, body]) => fetch(path, body === null ? {} : {
+                method: 'POST', body: JSON.stringify(body),
+                headers: {'content-type': 'application/json'}}).then((answer) => answer.json())""",
+            [path, body],
+        )
+
+
+@pytest.fixture
+def browse(chromium: Any) -> Iterator[Any]:
+    """Opens pages: browse(address, width=..., theme=..., expected=...)."""
+    watches: list[Watch] = []
+    with contextlib.ExitStack() as stack:
+
+        def opened(
+            address: str, *, width: int = 1280, theme: str = "light", expected: str = "^$"
+        ) -> Curator:
+            context = chromium.new_context(
+                viewport={"width": width, "height": 800}, color_scheme=theme
+            )
+            stack.callback(context.close)
+            page = context.new_page()
+            page.set_default_timeout(PATIENCE)
+            watch = Watch(re.findall(r"^https?://[^/]+", address)[0], expected)
+            watch.over(page)
+            watches.append(watch)
+            page.goto(address)
+            return Curator(page)
+
+        yield opened
+    assert [seen for watch in watches for seen in watch.seen] == []

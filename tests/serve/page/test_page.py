@@ -1,0 +1,234 @@
+"""The curator's story: a document comes in, is read, decided about, exported; nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_curator_pastes_reads_decides_adds_exports_and_loses_nothing_by_a_reload(browse, service):
+    ada = browse(service)
+    ada.paste()
+
+    # The words that speak for the concept under the cursor are marked, in the right places.
+    ada.sees("#text mark.for")
+    assert ada.page.inner_text("#text h2") == ada.title
+    assert ada.page.inner_text("#text p") == ada.text
+    marked = ada.page.locator("#text mark").all_inner_texts()
+    assert all(word.isalnum() for word in marked), "a span is off by a character"
+
+    first = ada.concept
+    ada.press("a")
+    ada.wait_for_terms(1)
+    assert ada.terms == [first]
+    second = ada.concept
+    assert second != first, "the cursor goes on after a decision"
+    ada.press("r")
+    ada.sees("#tree .rejected")
+    ada.press("u")
+    ada.wait_for("() => !document.querySelector('#tree .rejected')")
+    ada.wait_for_concept(second)
+    ada.press("r")
+    ada.sees("#tree .rejected")
+    ada.add_by_search("Cycling")
+    ada.wait_for_terms(2)
+
+    decided = ada.terms
+    assert re.search(r"#/document=\d+$", ada.page.url)
+    ada.page.reload()
+    ada.wait_for_terms(2)
+    assert ada.terms == decided
+    assert ada.button(second, "reject").get_attribute("aria-pressed") == "true"
+
+    ada.press("e")
+    with ada.page.expect_download() as download:
+        ada.page.click("#export-link")
+    lines = [json.loads(line) for line in Path(download.value.path()).read_text().splitlines()]
+    number = ada.page.url.rpartition("=")[2]
+    mine = next(line for line in lines if line["id"] == number)
+    assert mine["fields"] == {"title": ada.title, "text": ada.text}
+    assert len(mine["labels"]) == 2
+    assert len(mine["metadata"]["rejected"]) == 1
+
+
+def test_neighbours_are_one_key_away_and_can_be_added(browse, service):
+    ada = browse(service)
+    ada.paste()
+    ada.add_by_search("Water mains")
+    ada.wait_for_terms(1)
+    ada.press("Escape")
+    ada.wait_for_concept("Water mains")
+    ada.press("g")
+    ada.sees("#general button:focus")
+    general = ada.page.inner_text("#general button:focus")
+    ada.press("a")
+    ada.wait_for_terms(2)
+    assert sorted(ada.terms) == sorted([general, "Water mains"])
+    ada.press("s")
+    ada.sees("#specific button:focus")
+    specific = ada.page.inner_text("#specific button:focus")
+    ada.press("Enter")
+    ada.wait_for_concept(specific)
+
+
+def test_clicks_do_what_keys_do_and_a_second_click_takes_it_back(browse, service):
+    ada = browse(service)
+    ada.paste()
+    name = ada.concept
+    ada.button(name, "accept").click()
+    ada.wait_for_terms(1)
+    ada.button(name, "accept").click()
+    ada.wait_for_terms(0)
+    ada.button(name, "reject").click()
+    ada.sees("#tree .rejected")
+
+
+def test_what_the_run_chose_is_accepted_with_one_key(browse, service):
+    ada = browse(service)
+    ada.paste()
+    ada.page.locator("#threshold").fill("0")
+    chosen = ada.page.locator("#tree .chosen").count()
+    assert chosen > 0
+    ada.press("A")
+    ada.wait_for_terms(chosen)
+
+
+def test_another_run_answers_in_its_own_name_and_says_that_it_cannot_explain(browse, service):
+    ada = browse(service)
+    ada.paste()
+    first = ada.concept
+    ada.page.locator("#threshold").fill("0")
+    ada.page.select_option("#run", "popularity")
+    ada.wait_for("() => document.querySelector('#legend').textContent.includes('cannot show')")
+    assert ada.concept != first
+    assert ada.page.locator("#text mark").count() == 0
+    ada.press("Escape", "a")
+    ada.wait_for_terms(1)
+    number = ada.page.url.rpartition("=")[2]
+    decisions = ada.fetch(f"/decisions?document={number}")["decisions"]
+    assert [each["run"] for each in decisions] == ["popularity"]
+    ada.press("v")
+    ada.sees("#evaluation code")  # how to measure a run that was not
+
+
+def test_the_threshold_hides_suggestions_but_never_decisions(browse, service):
+    ada = browse(service)
+    ada.paste()
+    suggestions = ada.page.locator("#tree .suggestion")
+    ada.page.locator("#threshold").fill("0")
+    everything = suggestions.count()
+    suggestions.last.locator("> .row button.reject").click()
+    ada.sees("#tree .rejected")
+    ada.page.locator("#threshold").fill("0.95")
+    assert suggestions.count() < everything
+    assert ada.page.locator("#tree .rejected").count() == 1
+
+
+def test_the_queue_is_worked_through_with_progress(browse, serve, sample_runs):
+    notes = [{"id": f"n{n}", "title": f"Note {n}", "abstract": "Drinking water."} for n in range(3)]
+    lines = "\n".join(map(json.dumps, notes)).encode()
+    ada = browse(serve(sample_runs))
+    ada.page.set_input_files(
+        "#files", {"name": "batch.jsonl", "mimeType": "text/plain", "buffer": lines}
+    )
+    for number in range(3):
+        ada.wait_for("(title) => document.title.startsWith(title)", f"Note {number}")
+        ada.sees("#right:not([aria-busy]) [aria-selected=true]")
+        if number < 2:
+            ada.press("d")
+    ada.wait_for("() => document.querySelector('progress').value === 2")
+    assert ada.page.inner_text("#progress-text") == "2 of 3 done"
+    ada.press("q")
+    ada.sees("#queue[open] #queue-list a")
+    ada.page.select_option("#queue-state", "done")
+    ada.wait_for("() => document.querySelectorAll('#queue-list a').length === 2")
+    ada.page.click("#queue-list a >> nth=0")
+    ada.wait_for("() => document.title.startsWith('Note 0')")
+    assert ada.page.inner_text("#done").startswith("Reopen")
+
+
+def test_a_decision_is_written_once_when_the_answer_is_lost_on_the_way(browse, service):
+    ada = browse(service, expected="ERR_FAILED")
+    ada.paste()
+    lost: list[str] = []
+
+    def lose_the_first(route: Any) -> None:
+        if lost:
+            route.continue_()
+            return
+        lost.append(route.fetch().text())
+        route.abort()
+
+    ada.page.route("**/decisions", lose_the_first)
+    ada.press("a")
+    ada.wait_for_terms(1)
+    written = json.loads(lost[0])["decisions"][0]
+    log = ada.fetch(f"/decisions?document={written['document']}")
+    assert [each["id"] for each in log["decisions"]] == [written["id"]]
+
+
+def test_a_key_pressed_while_the_next_document_is_read_decides_nothing(browse, service):
+    ada = browse(service)
+    ada.paste()
+    held: list[Any] = []
+    ada.page.route("**/suggest", lambda route: held.append(route))
+    ada.press("o")
+    ada.page.fill("#entry-title", "The next one")
+    ada.page.fill("#entry-text", "About something else.")
+    ada.page.click("#entry button[type=submit]")
+    ada.wait_for("() => document.title.startsWith('The next one')")
+    ada.press("a", "r")
+    ada.wait_for("() => document.querySelector('#right').ariaBusy === 'true'")
+    held[0].continue_()
+    ada.sees("#right:not([aria-busy])")
+    number = ada.page.url.rpartition("=")[2]
+    assert ada.fetch(f"/decisions?document={number}") == {"decisions": []}
+
+
+def test_a_draft_outlives_a_reload(browse, service):
+    ada = browse(service)
+    ada.page.fill("#entry-text", "half a tho")
+    ada.page.reload()
+    ada.wait_for("() => document.querySelector('#entry-text').value === 'half a tho'")
+
+
+def test_the_evaluation_shows_figures_plots_and_the_living_service(browse, service):
+    ada = browse(f"{service}/#/view=evaluation")
+    ada.sees(".figures .card")
+    assert "P@1" in ada.page.inner_text("#evaluation table")
+    ada.page.frame_locator("#evaluation iframe").locator("svg").first.wait_for()
+    ranked = "() => Number(document.querySelectorAll('.card strong')[3].textContent)"
+    before = ada.page.evaluate(ranked)
+    ada.fetch("/suggest", {"documents": [{"text": "water"}]})
+    ada.wait_for(f"(before) => ({ranked})() > before", before)
+    ada.press("v")
+    ada.sees("#indexing:not([hidden])")
+
+
+def test_a_key_is_asked_for_and_its_name_signs(browse, serve, sample_runs, tmp_path):
+    name, keys = "<b onclick=alert(1)>ada", str(tmp_path / "keys.tsv")
+    add = [sys.executable, "-m", "ontodex", "keys", "add", keys, name]
+    key = subprocess.run(add, capture_output=True, text=True, check=True).stdout.strip()
+    is_shown = "(name) => document.querySelector('#who').textContent === name"
+    ada = browse(serve(sample_runs, "--keys", keys), expected="401")
+    ada.sees("#sign-in[open]")
+    ada.press("Escape")
+    ada.page.fill("#sign-in-key", "not a key")
+    ada.press("Enter")
+    ada.wait_for("() => document.querySelector('#sign-in-problem').textContent !== ''")
+    ada.page.fill("#sign-in-key", key)
+    ada.press("Enter")
+    ada.wait_for(is_shown, name)
+    assert ada.page.evaluate("document.cookie") == "", "no script may read the key"
+    ada.page.reload()
+    ada.wait_for(is_shown, name)
+    ada.page.click("#sign-out")
+    ada.sees("#sign-in[open]")

@@ -1,0 +1,125 @@
+"""The page for everybody: contrast and roles, small screens, keys alone, light and dark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "page.md"
+
+
+def states(ada: Any, service: str) -> Iterator[str]:
+    """The page in each state that it can be in, one after the other."""
+    ada.sees("#entry:not([hidden])")
+    yield "entry"
+    ada.paste()
+    ada.sees("#text mark")
+    ada.press("a")
+    ada.wait_for_terms(1)
+    ada.press("r")
+    ada.sees("#tree .rejected")
+    yield "decided"
+    ada.press("/")
+    ada.page.keyboard.type("wat")
+    ada.sees("#hits [aria-selected=true]")
+    yield "search"
+    ada.press("Escape", "Escape")
+    for key, dialog in (("?", "keys"), ("q", "queue"), ("e", "export")):
+        ada.press(key)
+        ada.sees(f"#{dialog}[open]")
+        yield dialog
+        ada.press("Escape")
+    ada.page.goto(f"{service}/#/document=999999")
+    ada.sees("#alert:not([hidden])")
+    yield "problem"
+    ada.press("v")
+    ada.sees(".figures .card")
+    yield "evaluation"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 360])
+def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(browse, service, theme, width):
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python"
+    )
+    ada = browse(service, width=width, theme=theme, expected="404")
+    for state in states(ada, service):
+        # The report is a page of its own, and its sandbox keeps axe out of it.
+        results = axe.Axe().run(ada.page, context={"exclude": ["iframe"]})
+        violations = results.response["violations"]
+        found = [
+            (each["id"], [node["html"][:200] for node in each["nodes"]]) for each in violations
+        ]
+        assert found == [], state
+        assert ada.page.evaluate("document.documentElement.scrollWidth") <= width, state
+
+
+def test_the_skip_link_leads_to_the_suggestions_of_the_same_document(browse, service):
+    ada = browse(service)
+    ada.paste()
+    address = ada.page.url
+    ada.page.locator("#skip").focus()
+    ada.press("Enter")
+    ada.sees("#tree [role=treeitem]:focus")
+    assert ada.page.url == address
+
+
+def test_a_chosen_theme_is_kept(browse, service):
+    ada = browse(service, theme="light")
+    colour = "getComputedStyle(document.body).backgroundColor"
+    light = ada.page.evaluate(colour)
+    ada.page.click("#theme")
+    dark = ada.page.evaluate(colour)
+    assert dark != light
+    ada.page.reload()
+    assert ada.page.evaluate(colour) == dark
+
+
+def test_the_tree_is_walked_and_folded_with_the_arrow_keys(browse, service):
+    ada = browse(service)
+    ada.paste()
+    ada.sees("#tree [role=treeitem]:focus")
+    ada.press("Home")
+    focused = (
+        "[...document.querySelectorAll('#tree [role=treeitem]')].indexOf(document.activeElement)"
+    )
+    items = ada.page.locator("#tree [role=treeitem]").count()
+    for number in range(items):
+        assert ada.page.evaluate(focused) == number
+        ada.press("ArrowDown")
+    group = ada.page.locator("#tree .group").first
+    group.focus()
+    ada.press("ArrowLeft")
+    assert group.get_attribute("aria-expanded") == "false"
+    ada.press("ArrowRight")
+    assert group.get_attribute("aria-expanded") == "true"
+
+
+def test_results_are_announced(browse, service):
+    ada = browse(service)
+    ada.paste()
+    ada.wait_for("() => /suggestions/.test(document.querySelector('[role=status]').textContent)")
+    name = ada.concept
+    ada.press("a")
+    ada.wait_for(
+        "(name) => document.querySelector('[role=status]').textContent.includes(name)", name
+    )
+
+
+def test_every_key_is_in_the_guide_and_single_letters_can_be_switched_off(browse, service):
+    ada = browse(service)
+    ada.sees("#entry:not([hidden])")
+    ada.page.click("#show-keys")
+    shown = ada.page.locator("#keys th kbd:first-child").all_inner_texts()
+    assert re.findall(r"^\| `([^`]+)`", GUIDE.read_text(), re.M) == shown
+    ada.page.uncheck("#keys-on")
+    ada.press("Escape")
+    ada.page.locator("#show-keys").focus()
+    ada.press("e", "?")
+    assert ada.page.locator("dialog[open]").count() == 0

@@ -1,0 +1,153 @@
+"""Decisions of curators become thresholds and memory, and the effect is shown."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from typer.testing import CliRunner
+
+from ontodex.cli import app
+from ontodex.errors import RunError
+from ontodex.run import load, train
+from ontodex.serve.database import Database, Judgement
+from ontodex.serve.learn import (
+    HELD_OUT,
+    Judged,
+    _is_held_out,
+    learn,
+    measure,
+    new_judgements,
+)
+from ontodex.types import Corpus, Doc
+
+NEWTS = [Doc(f"n{i}", {"text": f"a newt crawls through wet moss {i}"}) for i in range(40)]
+
+
+@pytest.fixture
+def folder(run_folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(run_folder, tmp_path / "run"))
+
+
+@pytest.fixture
+def database(tmp_path: Path):
+    opened = Database.open(str(tmp_path / "decisions.sqlite"))
+    opened.id = "0" * 32  # decides which documents are held out
+    yield opened
+    opened.close()
+
+
+def decide(database, docs, *, accept=(), reject=(), done=True):
+    for number in database.add_documents(docs, batch="b", who="ada"):
+        judged = [Judgement(number, label, "accept") for label in accept]
+        judged += [Judgement(number, label, "reject") for label in reject]
+        database.decide(judged, who="ada")
+        if done:
+            database.set_state(number, "done", who="ada")
+
+
+def test_a_label_that_curators_add_is_suggested_afterwards(folder, database):
+    text = "a newt in wet moss"
+    assert "newt" not in [s.label for s in load(folder).suggest(text)]
+    decide(database, NEWTS, accept=["newt"])
+    lesson = learn(folder, database)
+    assert load(folder).suggest(text)[0].label == "newt"
+    assert (lesson.documents, lesson.accepted, lesson.remembered) == (40, 40, 40)
+    assert lesson.held_out == pytest.approx(40 / HELD_OUT, abs=6)
+    assert lesson.before.recall == 0
+    assert lesson.after.recall == 1
+
+
+def test_thresholds_move_as_ofo_says(folder, database):
+    before = load(folder)
+    docs = [Doc(f"d{i}", {"text": "trout in the stream"}) for i in range(3)]
+    decide(database, docs, accept=["oak"], reject=["fish"], done=False)
+    lesson = learn(folder, database)
+    rows = np.arange(4)
+    column = before.labels.column
+    accepted, rejected = (
+        csr_array((np.ones(3, np.int8), np.full(3, column[label]), rows), (3, len(before.labels)))
+        for label in ("oak", "fish")
+    )
+    expected = before.decision.update(before.rank(Corpus.of(docs)), accepted, rejected)
+    after = load(folder).decision.rule
+    np.testing.assert_array_equal(after.thresholds, expected.rule.thresholds)
+    assert lesson.thresholds == 2
+    assert lesson.remembered == 0, "a document that is not done is not complete"
+
+
+def test_decisions_are_learned_once(folder, database):
+    decide(database, NEWTS[:10], accept=["newt"])
+    learn(folder, database)
+    first = load(folder)
+    with pytest.raises(RunError, match="no decisions that it has not learned"):
+        learn(folder, database)
+    decide(database, NEWTS[10:20], accept=["newt"])
+    assert learn(folder, database).documents == 10
+    assert load(folder).model.memory.shape[0] == first.model.memory.shape[0] + 10
+
+
+def test_undone_and_replaced_decisions_are_not_learned(database):
+    (number,) = database.add_documents(NEWTS[:1], batch="b", who="ada")
+    wrong, *_ = database.decide([Judgement(number, "oak", "accept")], who="ada")
+    database.undo(wrong["id"], who="ada")
+    for verdict in ("accept", "reject"):
+        database.decide([Judgement(number, "newt", verdict)], who="ada")
+    ((one,), last) = new_judgements(database, 0)
+    assert (one.accepted, one.rejected, last) == ((), ("newt",), 3)
+
+
+def test_what_would_make_it_worse_is_not_learned(folder, database):
+    docs = [Doc(f"d{i}", {"text": "trout in the stream"}) for i in range(30)]
+    for number in database.add_documents(docs, batch="b", who="ada"):
+        # Those that are held out say what the run knows, the others that it was wrong.
+        is_held_out = _is_held_out(database.id, number)
+        right, wrong = ("fish", "newt") if is_held_out else ("newt", "fish")
+        judged = [Judgement(number, right, "accept"), Judgement(number, wrong, "reject")]
+        database.decide(judged, who="ada")
+        database.set_state(number, "done", who="ada")
+    manifest = (folder / "manifest.json").read_bytes()
+    lesson = learn(folder, database)
+    assert lesson.before.f == 1
+    assert lesson.after.f < 1
+    assert not lesson.taken
+    assert "nothing was learned" in lesson.text()
+    assert (folder / "manifest.json").read_bytes() == manifest
+
+
+def test_only_judged_labels_count_in_the_measure(run_folder):
+    run = load(run_folder)
+    doc = Doc("", {"text": "trout in the stream"})
+    assert [s.label for s in run.suggest(doc)] == ["fish"]
+    one = Judged(1, doc, ("fish",), (), True)
+    assert measure(run, [one]).f == 1
+    assert measure(run, [replace(one, accepted=("fish", "newt"))]).recall == 1 / 2
+    assert measure(run, [replace(one, accepted=(), rejected=("fish",))]).precision == 0
+
+
+def test_a_run_that_cannot_learn_says_so(tmp_path, database):
+    out = tmp_path / "floor"
+    docs = Corpus.of([Doc(str(i), {"text": "x"}, (), ("fish",)) for i in range(20)])
+    train({"model": {"name": "popularity"}}, out, train=docs)
+    decide(database, NEWTS[:1], accept=["fish"])
+    with pytest.raises(RunError, match="does not learn from decisions"):
+        learn(out, database)
+
+
+def test_the_command_shows_the_effect(folder, tmp_path):
+    where = str(tmp_path / "other.sqlite")
+    database = Database.open(where)
+    decide(database, NEWTS, accept=["newt"])
+    database.close()
+    done = CliRunner().invoke(app, ["learn", str(folder), "--database", where])
+    assert done.exit_code == 0, done.output
+    assert "40 documents with 40 accepted and 0 rejected labels" in done.output
+    assert "precision" in done.output
+    again = CliRunner().invoke(app, ["learn", str(folder), "--database", where, "--json"])
+    assert isinstance(again.exception, RunError)
+    assert json.loads((folder / "manifest.json").read_text())["learned"]

@@ -1,0 +1,72 @@
+"""Schemathesis over every operation, with good and with bad values: never a 5xx.
+
+ONTODEX_FUZZ sets how many examples an operation gets of each; the slow suite takes a few.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+pytestmark = pytest.mark.slow
+schemathesis = pytest.importorskip("schemathesis")
+
+EXAMPLES = int(os.environ.get("ONTODEX_FUZZ", "15"))
+
+
+@pytest.fixture
+def described(start):
+    client = start(names=("testserver",))
+    client.post("/documents", json={"documents": [{"text": "trout"}, {"text": "oak"}]})
+    wanted = {"document": 1, "label": "fish", "verdict": "accept"}
+    client.post("/decisions", json={"decisions": [wanted] * 3})
+    return schemathesis.openapi.from_asgi("/openapi.json", client.app)
+
+
+def fuzz(operation, mode) -> int:
+    """Ask one operation many times; how often it did what was asked."""
+    from schemathesis import checks
+
+    fulfilled = 0
+
+    @given(case=operation.as_strategy(generation_mode=mode))
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    def ask(case):
+        nonlocal fulfilled
+        response = case.call()
+        fulfilled += response.status_code < 300
+        case.validate_response(
+            response,
+            checks=[
+                checks.not_a_server_error,
+                checks.response_schema_conformance,
+                checks.content_type_conformance,
+                checks.status_code_conformance,
+            ],
+        )
+
+    ask()
+    return fulfilled
+
+
+@pytest.mark.parametrize("mode", ["POSITIVE", "NEGATIVE"])
+def test_no_request_breaks_the_service(described, mode):
+    fulfilled = {}
+    for result in described.get_all_operations():
+        operation = result.ok()
+        can_be_wrong = operation.body or list(operation.iter_parameters())
+        if mode == "POSITIVE" or can_be_wrong:
+            found = fuzz(operation, schemathesis.GenerationMode[mode])
+            fulfilled[f"{operation.method} {operation.path}"] = found
+    assert len(fulfilled) > 20
+    if mode == "POSITIVE":
+        assert fulfilled["get /ontology"] > 0
+        assert fulfilled["post /suggest"] > 0

@@ -1,0 +1,194 @@
+"""New documents in a finished run; and all documents, dev's too, in a run that was tuned on dev."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from ontodex.cli import app
+from ontodex.errors import ConfigError, RunError
+from ontodex.read import jsonl
+from ontodex.run import load, train, update
+from ontodex.train import store
+from ontodex.types import Corpus, Doc, LabelSpace
+
+TOPICS = {"sea": "wave ship tide", "sky": "cloud wind star", "soil": "root worm clay"}
+KNN = {"model": {"name": "knn"}}
+NEW = Corpus.of(
+    [Doc(f"n{i}", {"text": "lava crater ash wave"}, labels=("fire", "sea")) for i in range(9)]
+)
+
+
+def corpus(n: int = 60) -> Corpus:
+    rng = np.random.default_rng(0)
+    topics = rng.choice(list(TOPICS), n)
+    texts = [
+        " ".join(rng.choice(TOPICS[t].split(), 3)) + f" ash {i % 5}" for i, t in enumerate(topics)
+    ]
+    return Corpus.of(
+        Doc(str(i), {"text": text}, labels=(topic,))
+        for i, (topic, text) in enumerate(zip(topics, texts, strict=True))
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "knn"
+    train(KNN, out, train=corpus())
+    return out
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained, tmp_path / "run"))
+
+
+def test_new_documents_and_labels_are_seen_at_once(run):
+    before = load(run)
+    assert "fire" not in before.labels.ids
+    update(run, NEW)
+    after = load(run)
+    assert after.labels.ids == (*before.labels.ids, "fire")
+    assert after.labels.frequency[-1] == 9
+    assert after.labels.n_docs == before.labels.n_docs + 9
+    assert {s.label for s in after.suggest("ash and wave", limit=2)} == {"fire", "sea"}
+    assert after.about["updates"]["documents"] == 9
+    assert after.about["train"] == before.about["train"]
+
+
+def test_updates_follow_each_other(run):
+    for _ in range(2):
+        update(run, NEW)
+    again = load(run)
+    assert again.about["updates"]["documents"] == 18
+    assert again.labels.frequency[again.labels.column["fire"]] == 18
+    assert again.labels.ids.count("fire") == 1
+
+
+def test_a_new_label_is_decided_on_like_one_dev_says_nothing_of(run):
+    old = load(run).decision
+    update(run, NEW)
+    found = load(run)
+    values = found.decision.rule.values  # type: ignore[attr-defined]
+    assert len(values) == len(found.labels)
+    np.testing.assert_array_equal(values[:-1], old.rule.values)  # type: ignore[attr-defined]
+    assert values[-1] in old.rule.values  # type: ignore[attr-defined]
+    assert len(found.decide(NEW)) == 9
+
+
+def test_what_was_measured_on_the_old_run_is_left_behind(run):
+    load(run).evaluate(corpus(), report=True)
+    update(run, NEW)
+    assert not (run / "metrics.json").exists()
+    assert not list(run.parent.glob(".*")), "nothing is left beside the run"
+
+
+def test_a_system_that_cannot_take_documents_says_so(tmp_path):
+    train({"model": {"name": "popularity"}}, tmp_path / "floor", train=corpus())
+    with pytest.raises(RunError, match="cannot take documents without training"):
+        update(tmp_path / "floor", NEW)
+    with pytest.raises(RunError, match="no such run folder"):
+        update(tmp_path / "nowhere", NEW)
+
+
+def test_the_command_updates_a_run(run, tmp_path):
+    jsonl.write(NEW, tmp_path / "new.jsonl")
+    said = CliRunner().invoke(app, ["update", str(run), str(tmp_path / "new.jsonl")])
+    assert said.exit_code == 0, said.output
+    assert "9 documents and 1 new labels" in said.output
+    assert "fire" in load(run).labels.ids
+
+
+def test_dxml_takes_documents_through_the_same_command(tmp_path):
+    training = {"epochs": 5, "batch": 16, "lr": 0.02}
+    model = {"name": "dxml", "hidden": 16, "label_size": 4, "networks": 1, "train": training}
+    train({"model": model}, tmp_path / "run", train=corpus())
+    update(tmp_path / "run", NEW)
+    assert {s.label for s in load(tmp_path / "run").suggest("ash wave", limit=9)} >= {"fire"}
+
+
+UPDATER = """
+import sys
+from pathlib import Path
+from ontodex.read import open_corpus
+from ontodex.run import update
+while True:
+    update(Path(sys.argv[1]), open_corpus(Path(sys.argv[2])))
+    print("done", flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_moment_leaves_the_old_run_or_the_new_one(run, tmp_path):
+    jsonl.write(NEW, tmp_path / "new.jsonl")
+    rng = random.Random(1)
+    counts = set()
+    for _ in range(12):
+        process = subprocess.Popen(
+            [sys.executable, "-c", UPDATER, str(run), str(tmp_path / "new.jsonl")],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "ONTODEX_CACHE": str(tmp_path / "cache")},
+        )
+        assert process.stdout is not None
+        process.stdout.readline()  # it is at work
+        time.sleep(rng.random() * 0.2)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        found = load(run)  # checks every file against the manifest
+        n = found.about["updates"]["documents"]
+        assert found.labels.frequency[found.labels.column["fire"]] == n
+        assert found.model.memory.shape[0] == found.labels.n_docs  # type: ignore[attr-defined]
+        counts.add(n)
+    assert len(counts) == 12  # each time it got further
+
+
+# ------------------------------------------------------------------------------------------- refit
+
+
+def test_refitting_learns_the_documents_that_were_set_aside(tmp_path):
+    rare = Corpus.of(
+        [*corpus(), *(Doc(f"r{i}", {"text": "gneiss"}, labels=("rock",)) for i in range(3))]
+    )
+    plain = train(KNN, tmp_path / "plain", train=rare)
+    full = train({**KNN, "train": {"refit": True}}, tmp_path / "full", train=rare)
+    assert plain.model.memory.shape[0] == plain.about["train"]["documents"] < 63  # type: ignore[attr-defined]
+    assert full.model.memory.shape[0] == 63  # type: ignore[attr-defined]
+    assert full.about["train"] == plain.about["train"]
+    assert full.labels.frequency.sum() == 63
+    assert full.model.neighbours == plain.model.neighbours  # type: ignore[attr-defined]
+    assert full.model.calibration.to_json() == plain.model.calibration.to_json()  # type: ignore[attr-defined]
+    assert full.suggest("gneiss")[0].label == "rock"
+
+
+def test_a_label_that_only_dev_has_is_known_after_refitting(tmp_path):
+    dev = Corpus.of([Doc("d", {"text": "gneiss worm"}, labels=("rock",))])
+    found = train({**KNN, "train": {"refit": True}}, tmp_path / "run", train=corpus(), dev=dev)
+    assert "rock" in {s.label for s in found.suggest("gneiss worm")}
+    assert store.verify(tmp_path / "run")["labels"] == 4
+
+
+def test_refitting_a_system_that_cannot_is_refused_before_anything_is_read(tmp_path):
+    tables = {"model": {"name": "popularity"}, "train": {"refit": True}}
+    with pytest.raises(ConfigError, match="cannot be refitted"):
+        train(tables, tmp_path / "run", train=corpus())
+    assert not (tmp_path / "run").exists()
+
+
+def test_parts_of_a_corpus_join_to_a_larger_part_of_it(tmp_path):
+    whole = Corpus.write(corpus(), tmp_path / "c")
+    one, two, three = (whole.select(rows) for rows in ([4, 1], [2, 9], np.arange(60)))
+    assert one.joined(two).ids == ["1", "2", "4", "9"]
+    assert one.joined(two).folder == whole.folder
+    assert one.joined(three).key == whole.key
+    assert one.joined(NEW).ids == ["1", "4", *NEW.ids]
+    assert LabelSpace.of(one.joined(NEW)).frequency.sum() == 2 + 18
