@@ -3,10 +3,10 @@
     python bench/index.py [--documents 100000] [--kills 5] [--block 1000] [--no-ray]
 
 The bundled sample, repeated under new ids, is indexed with label trees trained on it: by one worker
-on one core, by one and by two on all cores, and by Ray with two. Then each of the last two ways is
-killed with SIGKILL at random moments and started again until it is done. Prints a table; stops with
-an error where an id is missing or a byte differs. CPU time and memory are those of the command and
-its workers (Ray's own processes are not its children); memory is the peak of the largest process.
+on one core, by one and by two on all cores, and by Ray with two. Then the last two ways are killed
+with SIGKILL at random moments and started again until they are done. Prints a table; stops with an
+error where an id is missing or a byte differs. CPU time is that of the command and the workers it
+waited for, which Ray's are not; memory is the peak of the largest of them.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -73,9 +74,13 @@ def _on_cores(count: int | None) -> Callable[[], None]:
     return lambda: os.sched_setaffinity(0, chosen)
 
 
-def finish(process: subprocess.Popen[bytes]) -> None:
-    if process.wait() != 0:
+def finish(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
+    """Wait for the end; what the command and its workers used."""
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
         raise SystemExit(f"the command ended with exit code {process.returncode}")
+    return used
 
 
 def killed(begin: Callable[[], subprocess.Popen[bytes]], n_kills: int, within: float) -> int:
@@ -103,6 +108,17 @@ def check(out: Path, ids: list[str], expected: bytes) -> None:
         raise SystemExit(f"{out}: other bytes")
 
 
+def measure(way: Way, begin: Callable[[], subprocess.Popen[bytes]], n_docs: int) -> float:
+    """Print a row of the table; gives the seconds."""
+    started = time.perf_counter()
+    used = finish(begin())
+    seconds = time.perf_counter() - started
+    cpu, peak = used.ru_utime + used.ru_stime, used.ru_maxrss // 1024
+    print(f"| {way.name} | {seconds:.0f} | {n_docs / seconds:,.0f} | {cpu:.0f} | {peak:,} |")
+    sys.stdout.flush()
+    return seconds
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--documents", type=int, default=100_000)
@@ -115,39 +131,24 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         get("sample", folder)
-        dev = open_corpus(folder / "dev.jsonl")
-        run = train(
-            {"model": {"name": "parabel"}},
-            folder / "run",
-            train=open_corpus(folder / "train.jsonl"),
-            dev=dev,
-        ).folder
+        learned, dev = (open_corpus(folder / f"{name}.jsonl") for name in ("train", "dev"))
+        train({"model": {"name": "parabel"}}, folder / "run", train=learned, dev=dev)
         ids = repeat(folder / "train.jsonl", folder / "in.jsonl", options.documents)
+
+        def begin(way: Way, out: str) -> subprocess.Popen[bytes]:
+            return start(folder / "run", folder / "in.jsonl", folder / out, way, options.block)
+
         print(f"{len(ids):,} documents in blocks of {options.block:,}\n")
         print("| way | seconds | documents a second | CPU s | peak (MiB) |")
         print("|---|---:|---:|---:|---:|", flush=True)
-        expected = b""
-        seconds: dict[Way, float] = {}
-        for number, way in enumerate(ways):
-            out = folder / f"way{number}.csv"
-            before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-            finish(start(run, folder / "in.jsonl", out, way, options.block))
-            seconds[way] = time.perf_counter() - started
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-            expected = expected or out.read_bytes()
-            check(out, ids, expected)
-            rate, peak = len(ids) / seconds[way], after.ru_maxrss // 1024
-            print(f"| {way.name} | {seconds[way]:.0f} | {rate:,.0f} | {cpu:.0f} | {peak:,} |")
-            sys.stdout.flush()
-        for way in ways[2:]:
-            out = folder / f"killed-{way.options[-1]}.csv"
-
-            def begin(way: Way = way, out: Path = out) -> subprocess.Popen[bytes]:
-                return start(run, folder / "in.jsonl", out, way, options.block)
-
-            n_killed = killed(begin, options.kills, seconds[way] / 2)
-            check(out, ids, expected)
+        seconds = {}
+        for i, way in enumerate(ways):
+            seconds[way] = measure(way, partial(begin, way, f"{i}.csv"), len(ids))
+            check(folder / f"{i}.csv", ids, (folder / "0.csv").read_bytes())
+        for i, way in enumerate(ways[2:]):
+            again = partial(begin, way, f"killed-{i}.csv")
+            n_killed = killed(again, options.kills, seconds[way] / 3)
+            check(folder / f"killed-{i}.csv", ids, (folder / "0.csv").read_bytes())
             print(f"\n{way.name}, killed {n_killed} times: every id once, the same bytes")
 
 

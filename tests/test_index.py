@@ -119,15 +119,6 @@ def test_what_cannot_be_indexed_is_counted_and_listed_with_its_line(run, tmp_pat
     ]  # fmt: skip
 
 
-def test_a_file_that_is_cut_off_is_an_error_not_a_short_table(run, tmp_path):
-    whole = gzip.compress(write_input(tmp_path / "in.jsonl", DOCS).read_bytes())
-    source = tmp_path / "cut.jsonl.gz"
-    source.write_bytes(whole[: len(whole) - 12])
-    with pytest.raises(DataError, match="cut off"):
-        index(run.folder, source, tmp_path / "out.csv")
-    assert not (tmp_path / "out.csv").exists()
-
-
 @pytest.fixture(scope="module")
 def finished(run: Run, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """(input, table) of a job that is done."""
@@ -176,6 +167,22 @@ def test_a_file_that_is_no_table_of_ours_is_left_alone(run, finished, tmp_path):
         index(run.folder, finished[0], out)
     assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
     assert out.read_text() == "precious"
+
+
+def test_a_file_that_is_cut_off_is_an_error_that_leaves_nothing_not_a_short_table(run, tmp_path):
+    whole = gzip.compress(write_input(tmp_path / "in.jsonl", DOCS).read_bytes())
+    (tmp_path / "cut.jsonl.gz").write_bytes(whole[: len(whole) - 12])
+    with pytest.raises(DataError, match="cut off"):
+        index(run.folder, tmp_path / "cut.jsonl.gz", tmp_path / "out.csv")
+    assert {path.name for path in tmp_path.iterdir()} == {"in.jsonl", "cut.jsonl.gz"}
+
+
+def test_parts_of_a_job_of_which_nothing_is_known_are_not_used(run, finished, tmp_path):
+    out = tmp_path / "out.csv"
+    Places(out).parts.mkdir()
+    Places(out).part(0).write_bytes(b"of something else")
+    index(run.folder, finished[0], out, limit=2)
+    assert out.read_bytes() == finished[1].read_bytes()
 
 
 def test_two_processes_do_not_work_on_the_same_table(run, finished, tmp_path):

@@ -24,6 +24,7 @@ def test_the_wheel_runs_the_demo_from_a_clean_environment(tmp_path):
     assert "ontodex/sample/ontology.json" in names
     assert "ontodex/sample/sentences.toml" in names
     assert "ontodex/evaluate/report.css" in names
+    assert "ontodex/serve/page/index.html" in names
     assert not [name for name in names if name.startswith(("tests", "bench", "docs"))]
 
     home = tmp_path / "clean"

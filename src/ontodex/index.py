@@ -62,6 +62,14 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class Job:
+    """What OUT.job.json holds: written when the input is admitted, and again in the end."""
+
+    plan: Plan
+    result: Indexed | None
+
+
+@dataclass(frozen=True)
 class Places:
     """Where the files of a job are."""
 
@@ -116,15 +124,21 @@ def index(
     manifest = digest(run / "manifest.json")
     plan = Plan(__version__, manifest, _key(source), limit, threshold, language, block, device)
     with _locked(places):
-        done = _claim(places, plan)
-        if done is None:
+        job = _job(places, plan)
+        if job is not None and job.result is not None and places.out.exists():
+            result = job.result
+        else:
+            if job is None:
+                _forget(places.parts)
             corpus, blocks, n_rejected = _input(source, places.parts, block)
+            _write_job(places, Job(plan, None))
             task = Task(run, manifest, device, limit, threshold, language, corpus.n_features)
             _answer(task, corpus, blocks, places, workers=workers, ray=ray)
             write_table([places.part(b.number) for b in blocks], places.out)
-            done = _finish(places, plan, Indexed(len(corpus), n_rejected))
+            result = Indexed(len(corpus), n_rejected)
+            _finish(places, Job(plan, result))
         shutil.rmtree(places.parts)
-    return done
+    return result
 
 
 # ------------------------------------------------------------------------------------ whose is OUT
@@ -136,45 +150,48 @@ def _locked(places: Places) -> Iterator[None]:
     import fcntl
 
     places.parts.mkdir(parents=True, exist_ok=True)
-    with (places.parts / "lock").open("w") as file:
+    lock = places.parts / "lock"
+    with lock.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise RunError(
                 f"{places.out}: another process is working on it", hint="let it finish"
             ) from error
-        yield
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # there are parts in it, or it is gone
+                places.parts.rmdir()
 
 
-def _claim(places: Places, plan: Plan) -> Indexed | None:
-    """Make the job ours, or refuse; what came of it, if it was finished before."""
+def _job(places: Places, plan: Plan) -> Job | None:
+    """The job that OUT belongs to, None if it is nobody's; refused if it is another one's."""
     if not places.job.exists():
         if places.out.exists():
-            _give_up(places)
             raise RunError(f"{places.out}: is there already", hint="choose another OUT")
-        write_text(places.job, _job_text(plan, None))
         return None
     try:
-        job = json.loads(places.job.read_text(encoding="utf-8"))
-        begun, result = Plan(**job["plan"]), job["result"]
-        done = None if result is None or not places.out.exists() else Indexed(**result)
+        found = json.loads(places.job.read_text(encoding="utf-8"))
+        begun, result = Plan(**found["plan"]), found["result"]
+        job = Job(begun, None if result is None else Indexed(**result))
     except (ValueError, KeyError, TypeError) as error:
         raise RunError(
-            f"{places.job}: damaged ({error})", hint="remove it and OUT.parts"
+            f"{places.job}: damaged ({error})", hint=f"remove it and {places.parts}"
         ) from error
     if begun != plan:
-        if result is not None:
-            _give_up(places)
         raise RunError(
             f"{places.out}: belongs to a job with {_differences(begun, plan)}",
             hint=f"choose another OUT, or remove {places.job} and what is beside it",
         )
-    return done
+    return job
 
 
-def _give_up(places: Places) -> None:
-    """Leave no folder behind where there was none."""
-    shutil.rmtree(places.parts)
+def _forget(parts: Path) -> None:
+    """Trust nothing that lies in the folder of a job of which nothing is known."""
+    for path in (*parts.glob("input.json"), *parts.glob("*.arrow")):
+        path.unlink()
 
 
 def _differences(begun: Plan, plan: Plan) -> str:
@@ -189,18 +206,16 @@ def _differences(begun: Plan, plan: Plan) -> str:
     return " and ".join(words)
 
 
-def _job_text(plan: Plan, result: Indexed | None) -> str:
-    job = {"plan": asdict(plan), "result": None if result is None else asdict(result)}
-    return json.dumps(job, indent=1, ensure_ascii=False) + "\n"
+def _write_job(places: Places, job: Job) -> None:
+    write_text(places.job, json.dumps(asdict(job), indent=1, ensure_ascii=False) + "\n")
 
 
-def _finish(places: Places, plan: Plan, result: Indexed) -> Indexed:
+def _finish(places: Places, job: Job) -> None:
     """Say that OUT is whole; after this, nothing of the job is done again."""
-    if result.rejected:
+    if job.result is not None and job.result.rejected:
         with atomic(places.rejects) as file, (places.parts / "rejects.jsonl").open("rb") as found:
             shutil.copyfileobj(found, file)
-    write_text(places.job, _job_text(plan, result))
-    return result
+    _write_job(places, job)
 
 
 # ----------------------------------------------------------------------------------------- what in
@@ -211,7 +226,10 @@ def _key(source: Path) -> str:
     format = detect(source)
     module = find(format)
     files = module.sources(source) if hasattr(module, "sources") else [source]
-    return sha256("\n".join([format, *map(digest, files)]).encode()).hexdigest()
+    # In a folder of documents the file names are their ids.
+    names = [str(file.relative_to(source)) if source.is_dir() else "" for file in files]
+    content = [format, names, [digest(file) for file in files]]
+    return sha256(json.dumps(content).encode()).hexdigest()
 
 
 def _input(source: Path, parts: Path, block: int) -> tuple[Corpus, list[Block], int]:

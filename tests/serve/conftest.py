@@ -22,7 +22,8 @@ from ontodex.serve.database import Database
 from ontodex.serve.engine import Engine
 from ontodex.serve.figures import Figures
 from ontodex.serve.keys import Keys
-from ontodex.serve.served import Served
+from ontodex.serve.ranked import Local
+from ontodex.serve.served import Card, Served
 from ontodex.serve.service import ServeConfig, Service
 from ontodex.types import Corpus, Doc
 
@@ -65,7 +66,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def served(run_folder: Path) -> Served:
-    return Served("small", load(run_folder))
+    return Served("small", Card.open(run_folder))
 
 
 @dataclass
@@ -126,7 +127,7 @@ def start(served: Served, tmp_path: Path) -> Iterator[Start]:
             runs = {"small": served} if runs is None else runs
             figures = Figures()
             engine = Engine(
-                {name: one.run for name, one in runs.items()},
+                {name: Local(load(one.run.folder)) for name, one in runs.items()},
                 capacity=config.queue,
                 batch=config.batch,
                 timeout=config.timeout,

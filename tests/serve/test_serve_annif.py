@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ontodex import __version__
+from ontodex.run import load
 
 V1 = "/v1/projects/small"
 
@@ -21,10 +22,10 @@ def test_what_answers_and_which_projects_there_are(client):
     assert (vocab["size"], vocab["languages"], vocab["loaded"]) == (6, ["de", "en"], True)
 
 
-def test_a_form_is_answered_with_uris_and_scores(client, served):
+def test_a_form_is_answered_with_uris_and_scores(client, run_folder):
     form = {"text": "trout in the stream", "limit": "1", "threshold": "0.1", "language": "de"}
     (found,) = client.post(f"{V1}/suggest", data=form).json()["results"]
-    (expected,) = served.run.suggest("trout in the stream", limit=1)
+    (expected,) = load(run_folder).suggest("trout in the stream", limit=1)
     assert found["score"] == pytest.approx(expected.probability, abs=1e-6)
     assert (found["uri"], found["label"], found["notation"]) == ("fish", "Fische", "12")
 

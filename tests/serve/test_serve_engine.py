@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pytest
 
 from ontodex.errors import DataError
+from ontodex.run import Explanation
 from ontodex.serve.engine import BusyError, Engine, TooSlowError
-from ontodex.types import Corpus, Doc, Ranking
+from ontodex.serve.ranked import Ranked
+from ontodex.types import Doc, Ranking
 
 
 @dataclass
@@ -22,16 +23,19 @@ class Gate:
     opened: threading.Event = field(default_factory=threading.Event)
     entered: threading.Event = field(default_factory=threading.Event)
     batches: list[list[str]] = field(default_factory=list)
-    model: Any = None
 
-    def rank(self, corpus: Corpus, k: int) -> Ranking:
+    def rank(self, docs: list[Doc]) -> Ranked:
         self.entered.set()
         assert self.opened.wait(10)
-        self.batches.append(corpus.ids)
-        if "poison" in corpus.ids:
+        ids = [doc.id for doc in docs]
+        self.batches.append(ids)
+        if "poison" in ids:
             raise DataError("a document that cannot be read")
-        lengths = [[len(id_)] for id_ in corpus.ids]
-        return Ranking(np.array(lengths, np.int32), np.ones((len(lengths), 1), np.float32))
+        lengths = np.array([[len(id_)] for id_ in ids], np.int32)
+        return Ranked(Ranking(lengths, np.ones(lengths.shape, np.float32)))
+
+    def explain(self, doc: Doc, label: str | None) -> Explanation:
+        raise AssertionError("nobody asks")
 
 
 def doc(id_: str) -> Doc:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ontodex.run import load, train
-from ontodex.serve.served import Served
+from ontodex.run import train
+from ontodex.serve.served import Card, Served
 from ontodex.types import Corpus, Doc
 
 
@@ -67,7 +67,7 @@ def test_a_run_without_ontology_has_its_labels_as_roots(start, tmp_path):
     docs = Corpus.of([Doc(str(i), {"text": "trout"}, (), ("fish",)) for i in range(20)])
     out = tmp_path / "flat"
     train({"model": {"name": "popularity"}}, out, train=docs)
-    client = start({"flat": Served("flat", load(out))})
+    client = start({"flat": Served("flat", Card.open(out))})
     assert names(get(client, "/ontology")["roots"]) == ["fish"]
     body = {"documents": [{"text": "x"}]}
     (found,) = client.post("/suggest", json=body).json()["results"][0]["suggestions"]

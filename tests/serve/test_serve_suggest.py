@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ontodex.run import load
 from ontodex.serve.served import Served, url_name
 
 TROUT = {"title": "A trout", "abstract": "swims in the cold stream"}
@@ -20,9 +21,9 @@ def labels(client, **body):
     return [s["label"] for s in suggest(client, **body)["results"][0]["suggestions"]]
 
 
-def test_a_suggestion_has_name_place_and_probability(client, served):
+def test_a_suggestion_has_name_place_and_probability(client, run_folder):
     answer = suggest(client, documents=[{"id": "d1", **TROUT}], limit=1)
-    (expected,) = served.run.suggest("A trout\nswims in the cold stream", limit=1)
+    (expected,) = load(run_folder).suggest("A trout\nswims in the cold stream", limit=1)
     (found,) = answer["results"][0]["suggestions"]
     assert answer["run"] == "small"
     assert answer["results"][0]["id"] == "d1"

@@ -80,6 +80,7 @@ class Averaged:
         self.calibration = Calibration.none()
 
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
+        self.epochs = self.config.train.epochs
         self._learn(train, dev, labels)
         if len(dev):
             ranking = self._rank(self._input(dev), CALIBRATION_RANKS)

@@ -190,6 +190,7 @@ class Dxml:
 
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
         """Algorithm 1, then what dev decides."""
+        self.epochs = self.config.train.epochs
         self._learn(train, dev, labels)
         if len(dev):
             self._tune(self.embed(dev), labels.gold(dev))

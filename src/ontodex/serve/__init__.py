@@ -1,6 +1,6 @@
 """Stage 8: runs behind HTTP, for programs and for the curator's page.
 
-    request ─ guard ─ routes ─ engine (one thread, batches) ─ answer
+    request ─ guard ─ routes ─ engine (queue, batches) ─ worker (a process with the models)
                         └─ decisions database
 
     guard       host, origin, key, body size, headers, log and figures: around everything

@@ -114,7 +114,7 @@ async def healthz() -> dict[str, str]:
 @router.get("/readyz")
 def readyz(service: TheService) -> Response:
     """Whether requests should come here."""
-    if service.is_stopping or not service.database.is_alive():
+    if not service.is_ready:
         return Problem(503, "not ready", headers={"retry-after": "5"}).response()
     return JSONResponse({"status": "ready"})
 

@@ -17,8 +17,8 @@ from ontodex import __version__
 from ontodex.errors import require
 from ontodex.run import RANKS
 from ontodex.serve.bodies import Label, Language, Name, Text, plain_json
-from ontodex.serve.engine import Ranked
 from ontodex.serve.problems import Problem
+from ontodex.serve.ranked import Ranked
 from ontodex.serve.served import Ask, Json, Served
 from ontodex.serve.service import TheService, who_of
 from ontodex.types import Doc

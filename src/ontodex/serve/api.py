@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -116,7 +114,6 @@ class _Server(uvicorn.Server):
 def serve(folders: Sequence[Path], config: ServeConfig, *, ready: Callable[[str], object]) -> None:
     """Serve runs until SIGTERM or SIGINT; `ready` is told the address."""
     service = open_service(folders, config)
-    _leave_a_core()
     write_json_logs()
     server = _Server(
         uvicorn.Config(
@@ -140,9 +137,3 @@ def serve(folders: Sequence[Path], config: ServeConfig, *, ready: Callable[[str]
         raise ConfigError(
             f"{config.host}:{config.port} cannot be bound", hint="choose another --port or --host"
         ) from error
-
-
-def _leave_a_core() -> None:
-    """Networks compute on all cores but one, which answers requests."""
-    if torch := sys.modules.get("torch"):
-        torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) - 1))

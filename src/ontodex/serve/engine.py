@@ -1,4 +1,4 @@
-"""One thread owns the models. What waits for the same run is ranked together.
+"""One thread asks the models. What waits for the same run is ranked together.
 
     rank(run, docs) ─ waiting (bounded) ─ a turn takes all it may of one run ─ answers
 
@@ -19,12 +19,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import numpy as np
-
 from ontodex.errors import OntodexError
-from ontodex.models.base import Decides
-from ontodex.run import RANKS, Run
-from ontodex.types import Corpus, Doc, Ranking
+from ontodex.serve.ranked import Ranked, Ranker
+from ontodex.types import Doc
 
 T = TypeVar("T")
 LONGEST_RETRY = 60  # seconds
@@ -46,26 +43,13 @@ class TooSlowError(OntodexError):
         self.retry_after = retry_after
 
 
-@dataclass(frozen=True)
-class Ranked:
-    """What a run says about documents; `own` is the label set of a system that decides itself."""
-
-    ranking: Ranking
-    own: Ranking | None = None
-
-    def take(self, start: int, stop: int | None = None) -> Ranked:
-        """The answer for the documents from `start` (only that one, without `stop`)."""
-        rows = np.arange(start, start + 1 if stop is None else stop)
-        return Ranked(self.ranking.take(rows), None if self.own is None else self.own.take(rows))
-
-
 @dataclass(eq=False)
 class _Job:
     """Documents to rank with a run; or, with `work`, something else that needs the models."""
 
     run: str
     docs: Sequence[Doc]
-    work: Callable[[Run], Any] | None = None
+    work: Callable[[Ranker], Any] | None = None
     answer: Future[Any] = field(default_factory=Future)
 
     @property
@@ -78,7 +62,7 @@ class Engine:
 
     def __init__(
         self,
-        runs: Mapping[str, Run],
+        runs: Mapping[str, Ranker],
         *,
         capacity: int = 128,
         batch: int = 32,
@@ -107,11 +91,11 @@ class Engine:
         return BusyError(self._retry_after())
 
     async def rank(self, run: str, docs: Sequence[Doc]) -> Ranked:
-        """The RANKS best labels of each document."""
+        """What the run says about each document."""
         answer: Ranked = await self._answer(_Job(run, docs))
         return answer
 
-    async def call(self, run: str, work: Callable[[Run], T]) -> T:
+    async def call(self, run: str, work: Callable[[Ranker], T]) -> T:
         """Something else that needs the model, alone in its turn."""
         return await self._answer(_Job(run, (), work))
 
@@ -165,9 +149,7 @@ class Engine:
             return
         docs = [doc for job in jobs for doc in job.docs]
         started = time.perf_counter()
-        corpus = Corpus.of(docs)
-        own = run.model.decide(corpus) if isinstance(run.model, Decides) else None
-        ranked = Ranked(run.rank(corpus, RANKS), own)
+        ranked = run.rank(docs)
         seconds = time.perf_counter() - started
         self._observe(len(docs), seconds)
         self._seconds_a_doc += 0.1 * (seconds / len(docs) - self._seconds_a_doc)

@@ -13,6 +13,7 @@ import contextlib
 import json
 import re
 import resource
+import signal
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -158,6 +159,7 @@ def cleaned(doc: Extracted) -> Extracted:
 
 def main(path: Path, name: str, out: Path) -> None:
     """Write the documents of `path` to `out`, with little memory and time."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # of the whole group: this was accepted before
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_OUT, LARGEST_OUT))

@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 from ontodex.errors import ConfigError, DataError, MissingExtraError, OntodexError, RunError
 from ontodex.serve.database import ConflictError, UnknownRowError
 from ontodex.serve.engine import BusyError, TooSlowError
+from ontodex.serve.worker import LostError
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +27,7 @@ MEDIA_TYPE = "application/problem+json"
 STATUS: dict[type[OntodexError], int] = {
     BusyError: 429,
     TooSlowError: 503,
+    LostError: 503,
     UnknownRowError: 404,
     ConflictError: 409,
     DataError: 422,

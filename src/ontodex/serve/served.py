@@ -13,15 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from ontodex.decide import lists
+from ontodex.decide import Decision, lists
+from ontodex.decide import load as load_decision
 from ontodex.errors import DataError
 from ontodex.files import digest
 from ontodex.models.base import Explains, Updates
+from ontodex.ontology import read_ontology
 from ontodex.ontology.graph import Concept, build, paths
 from ontodex.ontology.search import Search
-from ontodex.run import RANKS, Run
-from ontodex.serve.engine import Ranked
-from ontodex.types import Corpus, Doc, Ontology, Ranking
+from ontodex.run import RunSettings, resolve
+from ontodex.serve.ranked import Ranked
+from ontodex.train import store
+from ontodex.types import LabelSpace, Ontology, Ranking
 
 Step = dict[str, str]  # label and name
 Json = dict[str, Any]
@@ -53,23 +56,39 @@ def _best(found: Ranking, ask: Ask, first: set[int]) -> list[tuple[int, float]]:
     return [(c, p) for c, p in kept if c in first or c in others][: ask.limit]
 
 
+@dataclass(frozen=True)
+class Card:
+    """A run without its model, which is in another process."""
+
+    folder: Path
+    about: Json
+    settings: RunSettings
+    labels: LabelSpace
+    decision: Decision
+
+    @classmethod
+    def open(cls, folder: Path) -> Card:
+        """Checked file by file against the manifest, as `ontodex.run.load` does."""
+        about = store.verify(folder)
+        settings = resolve(store.load_config(folder))
+        path = folder / "ontology.json"
+        ontology = read_ontology(path, "json") if path.exists() else None
+        labels = store.load_labels(folder / "labels.tsv", ontology)
+        decision = load_decision(folder / "decision.json", labels)
+        return cls(folder, about, settings, labels, decision)
+
+
 class Served:
     """One run, with what is looked up again and again kept at hand."""
 
-    def __init__(self, name: str, run: Run) -> None:
+    def __init__(self, name: str, run: Card) -> None:
         self.name, self.run = name, run
         self.key = digest(run.folder / "manifest.json")  # changes whenever the run does
-        self.explains, self.updates = (
-            isinstance(run.model, Explains),
-            isinstance(run.model, Updates),
-        )
+        model = run.settings.model_class
+        self.explains, self.updates = issubclass(model, Explains), issubclass(model, Updates)
         self._lock = threading.Lock()
         self._search: Search | None = None
         self._place = lru_cache(maxsize=100_000)(self._find_place)
-
-    def warm(self) -> None:
-        """Rank once, so that the first request does not wait for maps and caches."""
-        self.run.rank(Corpus.of([Doc("", {"text": "warm"})]), RANKS)
 
     # ----------------------------------------------------------------------------- suggestions
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Depends, Request
 
 from ontodex.errors import ConfigError
-from ontodex.run import load
 from ontodex.serve.database import Database
 from ontodex.serve.engine import Engine
 from ontodex.serve.figures import Figures
 from ontodex.serve.keys import Keys
 from ontodex.serve.problems import not_found
-from ontodex.serve.served import Served, url_name
+from ontodex.serve.served import Card, Served, url_name
+from ontodex.serve.worker import Remote, Worker
 
 if TYPE_CHECKING:
     from ontodex.serve.guard import Who
@@ -75,7 +75,8 @@ class Service:
     keys: Keys | None
     figures: Figures
     engine: Engine
-    is_stopping: bool = field(default=False)
+    worker: Worker | None = None  # None where the models are in this process
+    is_stopping: bool = False
 
     def run(self, name: str | None) -> Served:
         if name is None:
@@ -88,7 +89,15 @@ class Service:
         """Answer what was accepted, then let go of the database."""
         self.is_stopping = True
         self.engine.stop()
+        if self.worker is not None:
+            self.worker.close()
         self.database.close()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether requests should come here."""
+        has_models = self.worker is None or self.worker.is_alive
+        return has_models and not self.is_stopping and self.database.is_alive()
 
 
 def open_service(folders: Sequence[Path], config: ServeConfig) -> Service:
@@ -103,17 +112,17 @@ def open_service(folders: Sequence[Path], config: ServeConfig) -> Service:
                 f"{folder} and {runs[name].run.folder} would both be called {name!r}",
                 hint="rename one of the folders",
             )
-        runs[name] = Served(name, load(folder, device=config.device))
-        runs[name].warm()
+        runs[name] = Served(name, Card.open(folder))
     figures = Figures()
+    worker = Worker({name: one.run.folder for name, one in runs.items()}, device=config.device)
     engine = Engine(
-        {name: served.run for name, served in runs.items()},
+        {name: Remote(worker, name) for name in runs},
         capacity=config.queue,
         batch=config.batch,
         timeout=config.timeout,
         observe=figures.batch,
     )
-    return Service(config, runs, database, keys, figures, engine)
+    return Service(config, runs, database, keys, figures, engine, worker)
 
 
 def service_of(request: Request) -> Service:

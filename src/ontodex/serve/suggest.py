@@ -6,10 +6,11 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from ontodex.run import Explanation, Run
+from ontodex.run import Explanation
 from ontodex.serve.answers import ExplanationAnswer, SuggestAnswer
 from ontodex.serve.bodies import Explain, Suggest, Wanted
 from ontodex.serve.problems import Problem
+from ontodex.serve.ranked import Ranker
 from ontodex.serve.served import Ask, Served
 from ontodex.serve.service import Service, TheService
 from ontodex.types import Doc
@@ -58,7 +59,7 @@ async def explanation(
     if label is not None and label not in served.run.labels.column:
         raise Problem(404, f"the run {served.name!r} knows no concept {label[:200]!r}")
 
-    def work(run: Run) -> Explanation:
+    def work(run: Ranker) -> Explanation:
         return run.explain(doc, label)
 
     found = await service.engine.call(served.name, work)
