@@ -49,7 +49,8 @@ Set = Annotated[
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; our errors become one sentence and exit code 2, never a traceback."""
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
-    logging.getLogger("gensim").setLevel(logging.WARNING)  # it reports every pass it makes
+    for chatty in ("gensim", "faiss"):  # one reports every pass, the other every file it tries
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     progress.show()
     try:
         app(arguments)

@@ -153,7 +153,7 @@ def test_other_work_runs_on_the_same_thread():
 def test_a_full_queue_is_429_with_retry_after(start):
     client = start(queue=1)
     client.app._service.engine._waiting = 1
-    for path in ("/suggest", "/v1/projects/small/suggest"):
+    for path in ("/suggest", "/v1/projects/small/suggest", "/v1/projects/small/suggest-batch"):
         answer = client.post(path, json={"documents": [{"text": "trout"}]})
         assert (answer.status_code, answer.json()["title"]) == (429, "Too Many Requests")
         assert int(answer.headers["retry-after"]) >= 1

@@ -62,7 +62,7 @@ async def upload(
     batch: Annotated[Name | None, Form()] = None,
 ) -> Any:
     """Files into the queue: texts, pages, PDF and DOCX one document each, and whole batches."""
-    docs, refused = await read_uploads(files)
+    docs, refused = await read_uploads(files, service.reading)
     if not docs:
         errors = [{"where": item["file"], "message": item["problem"]} for item in refused]
         raise Problem(422, "no file could be read", errors=errors[:20])

@@ -31,6 +31,7 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?")
 OPEN = ("/", "/login", "/healthz", "/readyz")
 OPEN_FOLDER = "/page/"
 UPLOAD = "/documents/upload"
+NEED_MODELS = ("/suggest", "/suggest-batch", "/explain")
 BODY_SECONDS = 30  # between two pieces of a body
 REFUSAL_SECONDS = 0.025
 CONTENT_POLICY = (
@@ -103,7 +104,7 @@ class Guard:
             )
         check_origin(headers, host)
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > self._most(scope):
+        if not length.isdigit() or len(length) > 15 or int(length) > self._most(scope):
             raise too_large(self._most(scope))
         if (who := self._who(scope, headers)) is not None:
             scope.setdefault("state", {})["who"] = who
@@ -114,7 +115,7 @@ class Guard:
                 hint="send Authorization: Bearer KEY, or POST /login",
                 headers={"www-authenticate": "Bearer"},
             )
-        if scope["method"] == "POST" and scope["path"].endswith(("/suggest", "/explain")):
+        if scope["method"] == "POST" and scope["path"].endswith(NEED_MODELS):
             if self._service.is_stopping:
                 raise Problem(503, "the service is stopping", headers={"retry-after": "5"})
             if self._service.engine.is_full:

@@ -104,9 +104,10 @@ class Served:
             chosen = lists.including(lists.without(ranked.own, exclude), include, ranking)
         found = chosen if ask.chosen else lists.including(ranking, include, ranking)
         taken = set(chosen.columns[0].tolist())
+        language = ask.language if ask.language in self.ontology.names else None
         return [
             {
-                **self._place(column, ask.language),
+                **self._place(column, language),
                 "probability": round(probability, 6),
                 "chosen": column in taken,
             }

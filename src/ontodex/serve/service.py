@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,6 +22,9 @@ from ontodex.serve.worker import Remote, Worker
 
 if TYPE_CHECKING:
     from ontodex.serve.guard import Who
+
+
+READERS = 2  # uploaded files that are read at the same time, each in a process of its own
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,7 @@ class Service:
     engine: Engine
     worker: Worker | None = None  # None where the models are in this process
     is_stopping: bool = False
+    reading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READERS))
 
     def run(self, name: str | None) -> Served:
         if name is None:

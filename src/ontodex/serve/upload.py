@@ -19,14 +19,18 @@ from ontodex.types import Doc
 MOST_FILES = 100
 
 
-async def read_uploads(files: Sequence[UploadFile]) -> tuple[list[Doc], list[dict[str, str]]]:
-    """The documents of all files, and which files gave none and why."""
+async def read_uploads(
+    files: Sequence[UploadFile], room: asyncio.Semaphore
+) -> tuple[list[Doc], list[dict[str, str]]]:
+    """The documents of all files, and which files gave none and why; `room` bounds how many are
+    read at the same time, whoever sent them."""
     docs: list[Doc] = []
     refused: list[dict[str, str]] = []
     for count, file in enumerate(files):
         name = file_name(file.filename or "")
         if count < MOST_FILES:
-            found, problem = await _read(file, name)
+            async with room:
+                found, problem = await _read(file, name)
         else:
             found, problem = [], f"only {MOST_FILES} files are taken at a time"
         docs += found
