@@ -21,6 +21,8 @@ ALONE: tuple[tuple[str, ...], ...] = (
     ("ontology.py",),
     ("metrics.py",),
     ("decide.py",),
+    ("index.py",),
+    ("label_tree.py",),
 )
 ON_DATA: tuple[tuple[str, ...], ...] = (
     ("medline.py", str(DATA / "medline" / "pubmed20n0014.xml.gz"), "--repeat", "5"),

@@ -255,14 +255,6 @@ def test_no_cell_of_a_csv_is_a_formula(decided):
     assert rows[1]["id"] == "o1"
 
 
-@pytest.mark.parametrize("cell", ["=a", "+a", "-a", "@a", "\ta", "\ra", " =a", "＝a", "|a", "%a"])  # noqa: RUF001
-def test_formulas_are_defused(cell):
-    from ontodex.serve.export import _safe
-
-    assert _safe(cell) == "'" + cell
-    assert _safe("a=b") == "a=b"
-
-
 def test_annif_tsv_is_read_back(decided, tmp_path):
     path = tmp_path / "out.tsv"
     path.write_text(export(decided, format="annif-tsv"))

@@ -13,7 +13,6 @@ import csv
 import io
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -23,6 +22,7 @@ from ontodex.read.annif_tsv import bracketed
 from ontodex.read.columns import cell_of
 from ontodex.serve.database import Database, Row, State, doc_of
 from ontodex.serve.served import Served
+from ontodex.tables import spreadsheet_safe
 from ontodex.types import Doc
 
 Format = Literal["jsonl", "csv", "annif-tsv", "skos", "marc"]
@@ -81,17 +81,9 @@ def write_csv(found: Iterator[Decided], served: Served) -> Iterator[str]:
 
 def _csv_row(cells: list[str]) -> str:
     line = io.StringIO()
-    csv.writer(line, quoting=csv.QUOTE_ALL, lineterminator="\r\n").writerow(map(_safe, cells))
+    writer = csv.writer(line, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
+    writer.writerow(map(spreadsheet_safe, cells))
     return line.getvalue()
-
-
-def _safe(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula: an apostrophe stands before one. Some
-    programs fold full-width signs to the plain ones, so the folded text is looked at."""
-    folded = unicodedata.normalize("NFKC", cell[:8]).lstrip(" ")
-    return (
-        "'" + cell if folded.startswith(("=", "+", "-", "@", "\t", "\r", "\n", "|", "%")) else cell
-    )
 
 
 def write_annif(found: Iterator[Decided], served: Served) -> Iterator[str]:
