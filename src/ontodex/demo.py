@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from ontodex.config import Table
 from ontodex.data import get
 from ontodex.ontology import read_ontology
 from ontodex.read import open_corpus
@@ -12,6 +13,12 @@ from ontodex.run import load, train
 from ontodex.train import store
 
 HEADLINE = ("P@1", "P@3", "P@5", "nDCG@5", "MiF")
+# Sized for two thousand short articles and a CPU; the defaults are for tens of thousands and a GPU.
+SETTINGS: dict[str, Table] = {
+    "attentionxml": {
+        "hidden": 128, "width": 128, "value": 128, "bag": 512, "train": {"batch": 32, "epochs": 15}
+    },
+}  # fmt: skip
 
 
 def run_demo(out: Path, model: str, *, say: Callable[[str], object]) -> None:
@@ -27,7 +34,7 @@ def run_demo(out: Path, model: str, *, say: Callable[[str], object]) -> None:
             run = load(folder)
         else:
             run = train(
-                {"model": {"name": name}},
+                {"model": {"name": name, **SETTINGS.get(name, {})}},
                 folder,
                 train=corpora["train"],
                 dev=corpora["dev"],

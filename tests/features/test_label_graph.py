@@ -24,7 +24,7 @@ from ontodex.types import Corpus, Doc, LabelSpace
 GOLD = csr_array(
     np.array([[1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]], np.int8)
 )
-SMALL = LabelGraphConfig(label_size=8, walks=20, walk_length=10, walk_passes=3)
+SMALL = LabelGraphConfig(label_size=8, walks=10, walk_length=10, walk_passes=3)
 
 
 def corpus() -> Corpus:
@@ -101,7 +101,7 @@ def test_prepared_vectors_are_found_without_gensim(tmp_path, monkeypatch):
     part = train.select(np.arange(30))
     labels = [LabelSpace.of(c) for c in (train, part)]
     here = [label_vectors(c, known, SMALL) for c, known in zip((train, part), labels, strict=True)]
-    shape = {"label_size": 8, "walks": 20, "walk_length": 10, "walk_passes": 3}
+    shape = {"label_size": 8, "walks": 10, "walk_length": 10, "walk_passes": 3}
     config = PrepareConfig(graph_vectors=True, **shape)
     carried = prepare({"train": train}, tmp_path / "out", config, learned=[train, part])["train"]
     monkeypatch.setitem(sys.modules, "gensim", None)

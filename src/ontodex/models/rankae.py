@@ -56,7 +56,7 @@ class RankAEConfig(NeuralConfig):
     word_dropout: float = 0.2  # share of a document's words left out in a step
     dropout: float = 0.2  # in the decoder
     train: LoopConfig = field(
-        default_factory=lambda: LoopConfig(epochs=20, lr=5e-3, warmup=50, patience=5)
+        default_factory=lambda: LoopConfig(epochs=15, batch=32, lr=3e-3, patience=5)
     )
 
     def __post_init__(self) -> None:

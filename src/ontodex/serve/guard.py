@@ -34,6 +34,7 @@ UPLOAD = "/documents/upload"
 NEED_MODELS = ("/suggest", "/suggest-batch", "/explain")
 BODY_SECONDS = 30  # between two pieces of a body
 REFUSAL_SECONDS = 0.025
+GONE = 499  # in log and figures only: nobody is there to read it
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -47,6 +48,10 @@ HEADERS = {
     b"cross-origin-resource-policy": b"same-origin",
     b"cache-control": b"no-store",
 }
+
+
+class _GoneError(Exception):
+    """The client hung up."""
 
 
 class Who(NamedTuple):
@@ -85,7 +90,12 @@ class Guard:
         try:
             try:
                 self._check(scope)
-                await self._app(scope, self._limited(scope, receive), send_guarded)
+                if _needs_models(scope):
+                    await self._unless_gone(scope, receive, send_guarded)
+                else:
+                    await self._app(scope, self._limited(scope, receive), send_guarded)
+            except _GoneError:
+                status = GONE
             except Problem as problem:
                 if problem.status_code == 429:
                     # Clients that ask again at once would take the time that the models need.
@@ -115,7 +125,7 @@ class Guard:
                 hint="send Authorization: Bearer KEY, or POST /login",
                 headers={"www-authenticate": "Bearer"},
             )
-        if scope["method"] == "POST" and scope["path"].endswith(NEED_MODELS):
+        if _needs_models(scope):
             if self._service.is_stopping:
                 raise Problem(503, "the service is stopping", headers={"retry-after": "5"})
             if self._service.engine.is_full:
@@ -147,20 +157,45 @@ class Guard:
         config = self._config
         return config.max_upload if scope["path"] == UPLOAD else config.max_body
 
-    def _limited(self, scope: Scope, receive: Receive) -> Receive:
-        """The body, counted as it comes: a chunked one has no length to look at first."""
-        seen, most, is_whole = 0, self._most(scope), False
+    async def _unless_gone(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The routes' answer, given up when the client hangs up: nothing is ranked for nobody."""
+        whole = asyncio.Event()
+        answer = asyncio.create_task(self._app(scope, self._limited(scope, receive, whole), send))
+
+        async def watch() -> None:
+            await whole.wait()
+            await receive()  # after the body there is only the end of the connection
+            answer.cancel()
+
+        watcher = asyncio.create_task(watch())
+        try:
+            await answer
+        except asyncio.CancelledError:
+            if watcher.done():
+                raise _GoneError from None
+            raise
+        finally:
+            watcher.cancel()
+
+    def _limited(
+        self, scope: Scope, receive: Receive, whole: asyncio.Event | None = None
+    ) -> Receive:
+        """The body, counted as it comes: a chunked one has no length to look at first. `whole` is
+        set when all of it came."""
+        seen, most = 0, self._most(scope)
+        whole = whole or asyncio.Event()
 
         async def counted() -> Message:
-            nonlocal seen, is_whole
-            if is_whole:
+            nonlocal seen
+            if whole.is_set():
                 return await receive()  # now it waits for the client to go away
             try:
                 async with asyncio.timeout(BODY_SECONDS):
                     message = await receive()
             except TimeoutError:
                 raise Problem(408, f"no more of the body came for {BODY_SECONDS} s") from None
-            is_whole = not message.get("more_body", False)
+            if not message.get("more_body", False):
+                whole.set()
             seen += len(message.get("body", b""))
             if seen > most:
                 raise too_large(most)
@@ -191,6 +226,10 @@ class Guard:
         if (now := time.monotonic()) >= self._log_refusals_at:
             logger.warning("refused", extra={"fields": {"requests": self._n_refused}})
             self._n_refused, self._log_refusals_at = 0, now + 1
+
+
+def _needs_models(scope: Scope) -> bool:
+    return scope["method"] == "POST" and scope["path"].endswith(NEED_MODELS)
 
 
 def too_large(most: int) -> Problem:
