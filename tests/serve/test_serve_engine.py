@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from dataclasses import dataclass, field
 
@@ -157,3 +158,39 @@ def test_a_full_queue_is_429_with_retry_after(start):
         answer = client.post(path, json={"documents": [{"text": "trout"}]})
         assert (answer.status_code, answer.json()["title"]) == (429, "Too Many Requests")
         assert int(answer.headers["retry-after"]) >= 1
+
+
+def test_nothing_is_ranked_for_a_client_that_hung_up(start):
+    app, gate = start().app, Gate()
+    engine = app._service.engine = Engine({"small": gate})
+    body = json.dumps({"documents": [{"id": "late", "text": "trout"}]}).encode()
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/suggest", "headers": headers}
+    scope |= {"query_string": b"", "client": ("127.0.0.1", 1), "scheme": "http", "root_path": ""}
+    coming = [{"type": "http.request", "body": body}, {"type": "http.disconnect"}]
+    sent = []
+
+    async def receive():
+        while len(coming) == 1 and not engine.waiting:
+            await asyncio.sleep(0)
+        return coming.pop(0)
+
+    async def send(message):
+        sent.append(message)
+
+    async def hang_up_while_waiting():
+        first = asyncio.create_task(engine.rank("small", [doc("first")]))
+        while not gate.entered.is_set():
+            await asyncio.sleep(0)
+        await app(scope, receive, send)
+        gate.opened.set()
+        await first
+
+    try:
+        asyncio.run(hang_up_while_waiting())
+    finally:
+        gate.opened.set()
+        engine.stop()
+    assert gate.batches == [["first"]]
+    assert sent == []
+    assert 'status="499"' in app._service.figures.text({})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -46,22 +45,6 @@ def test_sigterm_answers_what_was_accepted(launch):
     # Nothing that was taken failed: an answer, a polite refusal, or no connection at all.
     assert set(statuses) <= {200, 503, None}
     assert "Traceback" not in server.log.read_text()
-
-
-def test_nothing_is_ranked_for_clients_that_hung_up(launch):
-    server = launch("--batch", "1", "--queue", "1000")
-    host, port = server.address.removeprefix("http://").split(":")
-    body = json.dumps({"documents": [{"text": "trout " * 20_000}] * 8}).encode()
-    head = f"POST /suggest HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
-    for _ in range(20):
-        with socket.create_connection((host, int(port))) as connection:
-            connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-            while server.get("/status").json()["queue"]["waiting"] == 0:
-                if server.get("/status").json()["documents_ranked"]:
-                    break
-    assert server.post("/suggest", json=BODY).status_code == 200
-    assert server.get("/status").json()["documents_ranked"] < 20 * 8
-    assert 'status="499"' in server.get("/metrics").text
 
 
 def children(pid: int) -> list[int]:

@@ -160,7 +160,7 @@ class Guard:
     async def _unless_gone(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The routes' answer, given up when the client hangs up: nothing is ranked for nobody."""
         whole = asyncio.Event()
-        answer = asyncio.create_task(self._app(scope, self._limited(scope, receive, whole), send))
+        answer = asyncio.ensure_future(self._app(scope, self._limited(scope, receive, whole), send))
 
         async def watch() -> None:
             await whole.wait()
