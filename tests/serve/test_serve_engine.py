@@ -33,7 +33,8 @@ class Gate:
         if "poison" in ids:
             raise DataError("a document that cannot be read")
         lengths = np.array([[len(id_)] for id_ in ids], np.int32)
-        return Ranked(Ranking(lengths, np.ones(lengths.shape, np.float32)))
+        ranking = Ranking(lengths, np.ones(lengths.shape, np.float32))
+        return Ranked(ranking, ranking)
 
     def explain(self, doc: Doc, label: str | None) -> Explanation:
         raise AssertionError("nobody asks")

@@ -225,7 +225,7 @@ def test_postgresql_keeps_what_sqlite_keeps(postgres, launch):
     database.undo(first[1]["id"], who="ada")
     assert [v["label"] for v in database.verdicts([1, 2])[1]] == ["fish"]
     assert database.verdicts([2])[2] == []
-    database.keep_suggestions(3, "small", "key", {"ranked": [["fish", 0.5]], "own": None})
+    database.keep_suggestions(3, "small", "key", {"ranked": [["fish", 0.5]], "chosen": []})
     database.close()
     server = launch(database=postgres)
     suggest = server.post("/documents/3/suggest", json={})

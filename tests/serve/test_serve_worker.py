@@ -44,13 +44,12 @@ def test_rankings_cross_the_pipe_bit_for_bit(run_folder):
     here, there = local.rank(DOCS), Remote(Wire({"a": local}), "a").rank(DOCS)
     np.testing.assert_array_equal(here.ranking.columns, there.ranking.columns)
     np.testing.assert_array_equal(here.ranking.probabilities, there.ranking.probabilities)
-    assert there.own is None
+    np.testing.assert_array_equal(here.chosen.columns, there.chosen.columns)
 
 
-def test_a_systems_own_set_crosses_too():
+def test_a_set_smaller_than_the_ranking_crosses_too():
     there = Remote(Wire({"a": Decided()}), "a").rank(DOCS)
-    assert there.own is not None
-    assert there.own.columns.tolist() == [[1], [1]]
+    assert there.chosen.columns.tolist() == [[1], [1]]
 
 
 def test_explanations_cross_the_pipe(run_folder):

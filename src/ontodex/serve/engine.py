@@ -65,7 +65,7 @@ class Engine:
         runs: Mapping[str, Ranker],
         *,
         capacity: int = 128,
-        batch: int = 32,
+        batch: int = 64,
         timeout: float = 30.0,
         observe: Callable[[int, float], None] = lambda n_docs, seconds: None,
     ) -> None:
@@ -76,6 +76,7 @@ class Engine:
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="models")
         self._seconds_a_doc = 0.01
+        self._door = asyncio.Lock()
 
     @property
     def waiting(self) -> int:
@@ -111,9 +112,13 @@ class Engine:
             self._jobs.append(job)
         self._start(_Turn(self))
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(job.answer), self._timeout)
+            answer = await asyncio.wait_for(asyncio.wrap_future(job.answer), self._timeout)
         except TimeoutError:
             raise TooSlowError(self._timeout, self._retry_after()) from None
+        # A batch ends for many at once. They go on one by one, so that others are heard between.
+        async with self._door:
+            await asyncio.sleep(0)
+        return answer
 
     def _start(self, turn: _Turn) -> None:
         self._thread.submit(turn).add_done_callback(turn.deliver_error)

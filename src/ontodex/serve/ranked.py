@@ -8,29 +8,28 @@ from typing import Protocol
 
 import numpy as np
 
-from ontodex.models.base import Decides
 from ontodex.run import RANKS, Explanation, Run
 from ontodex.types import Corpus, Doc, Ranking
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """What a run says about documents; `own` is the label set of a system that decides itself."""
+    """What a run says about documents: the best labels, and the set it would choose."""
 
     ranking: Ranking
-    own: Ranking | None = None
+    chosen: Ranking
 
     def take(self, start: int, stop: int | None = None) -> Ranked:
         """The answer for the documents from `start` (only that one, without `stop`)."""
         rows = np.arange(start, start + 1 if stop is None else stop)
-        return Ranked(self.ranking.take(rows), None if self.own is None else self.own.take(rows))
+        return Ranked(self.ranking.take(rows), self.chosen.take(rows))
 
 
 class Ranker(Protocol):
     """A run, wherever its model is."""
 
     def rank(self, docs: list[Doc]) -> Ranked:
-        """The RANKS best labels of each document."""
+        """The RANKS best labels of each document, and its label set."""
         ...
 
     def explain(self, doc: Doc, label: str | None) -> Explanation: ...
@@ -44,9 +43,8 @@ class Local:
 
     def rank(self, docs: Sequence[Doc]) -> Ranked:
         corpus = Corpus.of(docs)
-        model = self._run.model
-        own = model.decide(corpus) if isinstance(model, Decides) else None
-        return Ranked(self._run.rank(corpus, RANKS), own)
+        ranking = self._run.rank(corpus, RANKS)
+        return Ranked(ranking, self._run.decide(corpus, ranking))
 
     def explain(self, doc: Doc, label: str | None) -> Explanation:
         return self._run.explain(doc, label)

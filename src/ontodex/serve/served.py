@@ -17,7 +17,7 @@ from ontodex.decide import Decision, lists
 from ontodex.decide import load as load_decision
 from ontodex.errors import DataError
 from ontodex.files import digest
-from ontodex.models.base import Explains, Updates
+from ontodex.models.base import Decides, Explains, Updates
 from ontodex.ontology import read_ontology
 from ontodex.ontology.graph import Concept, build, paths
 from ontodex.ontology.search import Search
@@ -86,6 +86,7 @@ class Served:
         self.key = digest(run.folder / "manifest.json")  # changes whenever the run does
         model = run.settings.model_class
         self.explains, self.updates = issubclass(model, Explains), issubclass(model, Updates)
+        self._decides = issubclass(model, Decides)
         self._lock = threading.Lock()
         self._search: Search | None = None
         self._place = lru_cache(maxsize=100_000)(self._find_place)
@@ -97,12 +98,11 @@ class Served:
         include, exclude = self.columns(ask.include), self.columns(ask.exclude)
         if both := set(ask.include) & set(ask.exclude):
             raise DataError(f"{sorted(both)[0]!r} is both included and excluded")
-        ranking = lists.without(ranked.ranking, exclude)
-        if ranked.own is None:
-            chosen = self.run.decision.apply(ranking, include=include, exclude=exclude)
-        else:
-            chosen = lists.including(lists.without(ranked.own, exclude), include, ranking)
-        found = chosen if ask.chosen else lists.including(ranking, include, ranking)
+        ranking, chosen = ranked.ranking, ranked.chosen
+        if include or exclude:
+            chosen = self._chosen(ranked, include, exclude)
+            ranking = lists.including(lists.without(ranking, exclude), include, ranking)
+        found = chosen if ask.chosen else ranking
         taken = set(chosen.columns[0].tolist())
         language = ask.language if ask.language in self.ontology.names else None
         return [
@@ -114,17 +114,19 @@ class Served:
             for column, probability in _best(found, ask, set(include))
         ]
 
+    def _chosen(self, ranked: Ranked, include: list[int], exclude: list[int]) -> Ranking:
+        """The label set with some labels in it and some not."""
+        if self._decides:  # there is no rule to ask again
+            return lists.including(lists.without(ranked.chosen, exclude), include, ranked.ranking)
+        return self.run.decision.apply(ranked.ranking, include=include, exclude=exclude)
+
     def kept(self, ranked: Ranked) -> Json:
         """The answer for one document as the database keeps it: labels and probabilities."""
-        return {
-            "ranked": self._pairs(ranked.ranking),
-            "own": None if ranked.own is None else self._pairs(ranked.own),
-        }
+        return {"ranked": self._pairs(ranked.ranking), "chosen": self._pairs(ranked.chosen)}
 
     def ranked(self, kept: Json) -> Ranked:
         """The other way round."""
-        own = kept["own"]
-        return Ranked(self._ranking(kept["ranked"]), None if own is None else self._ranking(own))
+        return Ranked(self._ranking(kept["ranked"]), self._ranking(kept["chosen"]))
 
     def _pairs(self, ranking: Ranking) -> list[tuple[str, float]]:
         ids = self.run.labels.ids

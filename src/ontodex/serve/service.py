@@ -41,7 +41,7 @@ class ServeConfig:
     max_body: int = 2_000_000  # bytes
     max_upload: int = 20_000_000  # bytes
     queue: int = 128  # documents that may wait
-    batch: int = 32  # documents ranked together
+    batch: int = 64  # documents ranked together
     timeout: float = 30.0  # seconds for an answer
     device: str = "cpu"
 

@@ -38,6 +38,7 @@ _ERRORS = {
     for kind in (OntodexError, ConfigError, DataError, RunError, MissingExtraError)
 }
 CLOSE_SECONDS = 10
+BEHIND = 5  # on a full machine the process that answers and refuses goes first
 
 
 class LostError(OntodexError):
@@ -105,8 +106,7 @@ class Remote:
 
     def rank(self, docs: list[Doc]) -> Ranked:
         answer = self._worker.ask({"run": self._name, "rank": [_row(doc) for doc in docs]})
-        own = answer["own"]
-        return Ranked(_ranking(answer["ranking"]), None if own is None else _ranking(own))
+        return Ranked(_ranking(answer["ranking"]), _ranking(answer["chosen"]))
 
     def explain(self, doc: Doc, label: str | None) -> Explanation:
         found = self._worker.ask({"run": self._name, "explain": _row(doc), "label": label})
@@ -164,8 +164,7 @@ def answer(runs: Mapping[str, Ranker], message: dict[str, Any]) -> dict[str, Any
     run = runs[message["run"]]
     if "rank" in message:
         ranked = run.rank([_doc(row) for row in message["rank"]])
-        own = None if ranked.own is None else _packed(ranked.own)
-        return {"ranking": _packed(ranked.ranking), "own": own}
+        return {"ranking": _packed(ranked.ranking), "chosen": _packed(ranked.chosen)}
     found = run.explain(_doc(message["explain"]), message["label"])
     spans = [[span.start, span.end, span.weight] for span in found.spans]
     return {**{f.name: getattr(found, f.name) for f in dataclasses.fields(found)}, "spans": spans}
@@ -185,6 +184,7 @@ def main(device: str, pairs: list[str]) -> None:
         signal.signal(ignored, signal.SIG_IGN)
     source, target = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints is no answer
+    os.nice(BEHIND)
     write_json_logs()
     runs = {}
     for pair in pairs:
