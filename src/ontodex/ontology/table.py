@@ -327,7 +327,7 @@ def read_edges(path: Path) -> Ontology:
     """Lines of parent and child, between a tab or spaces; an empty parent names a child alone."""
     parents: dict[str, list[str]] = {}
     for number, line in read_lines(path):
-        if not line.strip() or line.startswith("#"):
+        if not line.strip() or line.startswith("# "):  # an id may begin with # itself
             continue
         ends = line.split("\t") if "\t" in line else line.split()
         if len(ends) != 2 or not ends[1]:

@@ -33,7 +33,7 @@ OPEN_FOLDER = "/page/"
 UPLOAD = "/documents/upload"
 NEED_MODELS = ("/suggest", "/suggest-batch", "/explain")
 BODY_SECONDS = 30  # between two pieces of a body
-REFUSAL_SECONDS = 0.025
+REFUSAL_SECONDS = 0.02
 GONE = 499  # in log and figures only: nobody is there to read it
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
