@@ -23,6 +23,14 @@ def _one_thread() -> None:
 
 
 @pytest.fixture(autouse=True)
+def _same_numbers() -> None:
+    # Whatever ran before in this process, a test draws the same numbers.
+    import torch
+
+    torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONTODEX_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 

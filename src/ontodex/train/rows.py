@@ -98,8 +98,8 @@ class RowAdamW(torch.optim.AdamW):
         step = state["step"][rows] + 1
         mean = state["exp_avg"][rows].lerp_(g, 1 - fade)
         square = state["exp_avg_sq"][rows].mul_(fade_square).addcmul_(g, g, value=1 - fade_square)
-        size = (square / (1 - fade_square**step)[:, None]).sqrt_().add_(group["eps"])
-        move = mean / (1 - fade**step)[:, None] / size
+        size = (square / _grown(fade_square, step)).sqrt_().add_(group["eps"])
+        move = mean / _grown(fade, step) / size
         new = table[rows] * (1 - group["lr"] * group["weight_decay"]) - group["lr"] * move
         # A loss scaler leaves a step out, without asking the GPU, by setting this.
         left_out = getattr(self, "found_inf", None)
@@ -107,6 +107,11 @@ class RowAdamW(torch.optim.AdamW):
         for place, value in zip(places, (step, mean, square, new), strict=True):
             kept = value if left_out is None else torch.where(left_out == 0, value, place[rows])
             place.index_copy_(0, rows, kept)
+
+
+def _grown(fade: float, step: Tensor) -> Tensor:
+    """1 - fade**step by row; where fade is near 1, the difference itself would lose its digits."""
+    return -torch.expm1(step * math.log(fade))[:, None]
 
 
 class RowAverage:

@@ -94,7 +94,7 @@ def service(sample_runs: list[Path], serve: Any) -> str:
     return str(serve(sample_runs))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     """The browser; without one, or without playwright, these tests are skipped with a word."""
     playwright = pytest.importorskip(
