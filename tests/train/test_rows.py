@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -192,33 +189,12 @@ def test_what_a_system_has_to_tell_is_in_the_log(tmp_path):
     assert [line["recall"] for line in lines] == [0.5, 0.75]
 
 
-TWO = """
-    import os, sys
-    sys.path.insert(0, sys.argv[1])
-    import torch
-    torch.set_num_threads(1)
-    from safetensors.torch import save_file
-    from test_rows import LoopConfig, Net, train, weights
-    net = Net()
-    train(net, LoopConfig(epochs=3, batch=4, patience=0, average=0.1))
-    if os.environ.get("RANK", "0") == "0":
-        save_file({str(i): w for i, w in enumerate(weights(net))}, sys.argv[2])
-    if os.environ.get("WORLD_SIZE"):
-        torch.distributed.destroy_process_group()
-"""
-
-
 @pytest.mark.slow
-def test_two_processes_learn_a_table_as_one_does(tmp_path):
-    from safetensors.torch import load_file
-
-    script = tmp_path / "two.py"
-    script.write_text(textwrap.dedent(TWO))
-    here = str(Path(__file__).parent)
-    one, two = tmp_path / "one.safetensors", tmp_path / "two.safetensors"
-    subprocess.run([sys.executable, str(script), here, str(one)], check=True)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    subprocess.run([*launcher, str(script), here, str(two)], check=True, capture_output=True)
-    alone, together = load_file(one), load_file(two)
-    for name, value in alone.items():
-        torch.testing.assert_close(together[name], value, rtol=1e-4, atol=1e-5)
+def test_two_processes_learn_a_table_as_one_does(same_in_two_processes):
+    same_in_two_processes(
+        """
+        from test_rows import LoopConfig, Net, train, weights
+        net = Net()
+        train(net, LoopConfig(epochs=3, batch=4, patience=0, average=0.1))
+        """
+    )
