@@ -12,7 +12,7 @@ from ontodex.evaluate.ranking import precision_at
 from ontodex.models import linear
 from ontodex.models.base import Explains
 from ontodex.models.linear import Linear, LinearConfig, fit_all
-from ontodex.models.sparse_rows import product
+from ontodex.models.sparse_rows import all_scores, by_feature, product
 from ontodex.types import Corpus, Doc, LabelSpace
 
 WORDS = {"sea": "wave ship tide", "sky": "cloud wind star", "soil": "root worm clay"}
@@ -75,7 +75,7 @@ def test_scores_are_weights_times_values_plus_the_bias_in_loops(model):
     ranking = model._rank(TEST, len(LABELS))
     for i in range(3):
         for column, probability in zip(ranking.columns[i], ranking.probabilities[i], strict=True):
-            w = model.weights[[column]].toarray()[0]
+            w = model.weights[:, [column]].toarray()[:, 0]
             score = w[-1]
             for feature, value in zip(rows[[i]].indices, rows[[i]].data, strict=True):
                 score += w[feature] * value
@@ -89,8 +89,9 @@ def test_it_learns_topics_from_words(model):
 @pytest.mark.parametrize("n", [1, 3, 40])
 def test_products_are_the_same_bits_whichever_side_is_spread_out(n):
     rows, _ = planted(40, 60, 3, 1)
-    weights, _ = planted(10, 60, 3, 2)
+    weights, _ = planted(30, 60, 3, 2)
     together = product(rows, weights)
+    np.testing.assert_array_equal(all_scores(rows[:n], by_feature(weights)), together[:n])
     np.testing.assert_array_equal(product(rows[:n], weights), together[:n])
     np.testing.assert_allclose(together, (rows @ weights.T).toarray(), atol=1e-6)
 
@@ -142,7 +143,7 @@ def test_explaining_points_at_the_words_of_the_label(model):
 def test_the_spans_of_an_explanation_add_up_to_the_score(model):
     doc = Doc("x", {"text": "ship ship worm of the tide"})
     column = LABELS.column["sea"]
-    bias = model.weights[[column]].toarray()[0, -1]
+    bias = model.weights[[-1], [column]][0]
     score = bias + sum(span.weight for span in model.explain(doc, column))
     ranking = model._rank(Corpus.of([doc]), len(LABELS))
     (probability,) = ranking.probabilities[ranking.columns == column]

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from ontodex.errors import RunError
 from ontodex.evaluate.ranking import precision_at
 from ontodex.features.tfidf import unit_rows
-from ontodex.models import omikuji_trees
+from ontodex.models import omikuji_trees, trees
 from ontodex.models.base import Explains
 from ontodex.models.omikuji_trees import Cbor, Forest
 from ontodex.models.sparse_rows import with_bias
@@ -78,7 +78,7 @@ def test_labels_and_scores_are_those_of_omikuji(settings, every_document, tmp_pa
         check=True,
         capture_output=True,
     )
-    ours = search(omikuji_trees.read_forest(model), with_bias(rows), 24, beam=3)
+    ours = search(omikuji_trees.read_forest(model), with_bias(rows), 24, beam=3).toarray()
     for i, answer in enumerate(json.loads(asked.stdout)):
         labels = [label for label, _ in answer]
         assert set(labels) == set(np.flatnonzero(ours[i]).tolist())
@@ -101,14 +101,22 @@ def test_log_probabilities_add_up_along_the_path_by_hand():
     document = with_bias(csr_array(np.array([[1, 0.5]], dtype=np.float32)))
     # To leaf 1: s = 1, log P = 0. To leaf 2: s = 0.5, log P = -0.25.
     # Label 0: s = 1 - 0.5, label 1: s = 0.5, label 2: s = 2 x 0.5 = 1.
-    found = search(hand_forest(), document, 3, beam=2)
+    found = search(hand_forest(), document, 3, beam=2).toarray()
     np.testing.assert_allclose(found, np.exp([[-0.25, -0.25, -0.25]]), rtol=1e-6)
 
 
 def test_a_narrow_beam_leaves_labels_out():
     document = with_bias(csr_array(np.array([[1, 0.5]], dtype=np.float32)))
     found = search(hand_forest(), document, 3, beam=1)
-    assert np.count_nonzero(found) == 1  # one leaf, and one label of it
+    assert found.nnz == 1  # one leaf, and one label of it
+
+
+def test_large_forests_are_searched_node_by_node_with_the_same_bits(model, monkeypatch):
+    at_once = model.rank(TEST, 6)
+    monkeypatch.setattr(trees, "_FEW_WEIGHTS", 0)
+    by_node = model.rank(TEST, 6)
+    np.testing.assert_array_equal(by_node.columns, at_once.columns)
+    np.testing.assert_array_equal(by_node.probabilities, at_once.probabilities)
 
 
 def test_the_way_to_a_label_by_hand():

@@ -27,14 +27,15 @@ from ontodex.errors import RunError, require
 from ontodex.features.matrix import MatrixConfig, MatrixFeatures
 from ontodex.models.base import Span
 from ontodex.models.sparse_rows import (
+    all_scores,
     as_rows,
     blocks,
+    by_feature,
     calibrated,
     cores,
     in_threads,
     load_about,
     load_rows,
-    product,
     save_about,
     save_rows,
     spans,
@@ -49,7 +50,7 @@ Mask = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 _LABELS_TOGETHER = 128  # labels of one piece of work
-_SCORES_TOGETHER = 2**24  # scores held at a time when ranking (64 MiB)
+_SCORES_TOGETHER = 2**21  # of one thread when ranking (8 MiB)
 _SMALL = 2**19  # values in the matrix up to which liblinear on all documents is faster
 _FIRST_NEGATIVES = 100  # documents without the label to start from, at least
 _ROUNDS = 8
@@ -81,7 +82,7 @@ class Linear:
     def __init__(self, config: LinearConfig, *, device: str = "cpu") -> None:
         self.config = config
         self.features = MatrixFeatures(config)
-        self.weights: csr_array | None = None  # (labels, features + bias)
+        self.weights: csr_array | None = None  # (features + bias, labels)
         self.calibration = Calibration.none()
 
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
@@ -91,7 +92,7 @@ class Linear:
     def refit(self, train: Corpus, labels: LabelSpace) -> None:
         rows = as_rows(self.features.fit(train))
         gold = training_gold(train, labels)
-        self.weights = fit_all(rows, gold, self.config)
+        self.weights = by_feature(fit_all(rows, gold, self.config))
         logger.info("%s classifiers, %s weights", f"{len(labels):,}", f"{self.weights.nnz:,}")
 
     def rank(self, corpus: Corpus, k: int) -> Ranking:
@@ -100,28 +101,19 @@ class Linear:
     def _rank(self, corpus: Corpus, k: int) -> Ranking:
         weights = self._fitted()
         rows = with_bias(as_rows(self.features.transform(corpus)))
-        size = max(1, _SCORES_TOGETHER // max(weights.shape[0], 1))
-        parts = [self._rank_rows(rows[part], k) for part in blocks(rows.shape[0], size)]
-        return Ranking.join(parts, k)
+        size = min(_SCORES_TOGETHER // weights.shape[1], -(-rows.shape[0] // cores()))
 
-    def _rank_rows(self, rows: csr_array, k: int) -> Ranking:
-        weights = self._fitted()
-        scores = np.empty((rows.shape[0], weights.shape[0]), dtype=np.float32)
+        def rank(part: slice) -> Ranking:
+            return Ranking.top(1 / (1 + np.exp(-2 * all_scores(rows[part], weights))), k)
 
-        def score(labels: slice) -> None:
-            scores[:, labels] = product(rows, weights[labels])
-
-        list(in_threads(score, blocks(weights.shape[0], _LABELS_TOGETHER)))
-        found = in_threads(
-            lambda docs: Ranking.top(1 / (1 + np.exp(-2 * scores[docs])), k),
-            blocks(len(scores), -(-len(scores) // cores())),
-        )
-        return Ranking.join(list(found), k)
+        return Ranking.join(list(in_threads(rank, blocks(rows.shape[0], size))), k)
 
     def explain(self, doc: Doc, column: int) -> Sequence[Span]:
         """Value x weight of every word the label's classifier knows."""
         weights = self._fitted()
-        return spans(self.features, doc, weights[[column]]) if column < weights.shape[0] else []
+        if column >= weights.shape[1]:
+            return []
+        return spans(self.features, doc, csr_array(weights[:, [column]].T))
 
     def save(self, folder: Path) -> None:
         save_rows(folder, "weights", self._fitted())
@@ -135,7 +127,7 @@ class Linear:
         model.features = MatrixFeatures.load(folder)
         model.weights, _ = load_rows(folder, "weights")
         model.calibration = about["calibration"]
-        if model.weights.shape != (labels.n_seen, model.features.n_features + 1):
+        if model.weights.shape != (model.features.n_features + 1, labels.n_seen):
             raise RunError(f"{folder}: the weights do not fit the labels and features beside them")
         return model
 

@@ -14,6 +14,7 @@ import tempfile
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, vstack
 
 from ontodex.errors import RunError, require
+from ontodex.models.sparse_rows import by_feature
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +53,11 @@ class Forest:
     child: Ints  # (classifiers): node, or column of a label below a leaf
     is_leaf: NDArray[np.bool_]  # (nodes): its children are labels
     roots: Ints  # (trees)
+
+    @cached_property
+    def by_feature(self) -> csr_array:
+        """The classifiers as (features + bias, classifiers), a copy in memory."""
+        return by_feature(self.weights)
 
 
 def train(rows: csr_array, gold: csr_array, settings: Mapping[str, Any]) -> Forest:

@@ -55,23 +55,39 @@ def with_bias(rows: csr_array) -> csr_array:
     return csr_array(hstack([rows, ones], format="csr", dtype=np.float32))
 
 
-def product(rows: csr_array, weights: csr_array) -> NDArray[np.float32]:
-    """rows @ weights.T as a dense array.
+def by_feature(weights: csr_array) -> csr_array:
+    """(features + bias, classifiers): the form in which `all_scores` reads classifiers."""
+    return csr_array(weights.T)
 
-    The side with fewer rows is spread out, over the features it has and one empty place for all
-    others. Either way the terms of a sum are added in the order of the features, so that a
-    document's scores are the same bits whatever the documents beside it.
+
+def all_scores(rows: csr_array, weights: csr_array) -> NDArray[np.float32]:
+    """(documents, classifiers) by weights (features + bias, classifiers). A document costs what its
+    own features weigh, whatever the documents beside it, and so do its bits."""
+    return (rows @ weights).toarray()
+
+
+def product(rows: csr_array, others: csr_array) -> NDArray[np.float32]:
+    """rows @ others.T as a dense array.
+
+    The side with fewer rows is spread out: over all features, or where that would take longer, over
+    the features it has and one empty place for all others. In any case the terms of a sum are added
+    in the order of the features, so that a document's scores are the same bits whatever the
+    documents beside it.
     """
-    if rows.shape[0] < weights.shape[0]:
-        return np.ascontiguousarray(product(weights, rows).T)
-    n_few, n_features = weights.shape
+    if rows.shape[0] < others.shape[0]:
+        return np.ascontiguousarray(product(others, rows).T)
+    n_few, n_features = others.shape
+    owner = np.repeat(np.arange(n_few), np.diff(others.indptr))
+    if n_few * n_features <= rows.nnz:
+        everywhere = np.zeros((n_features, n_few), dtype=np.float32)
+        everywhere[others.indices, owner] = others.data
+        return rows @ everywhere
     place = np.zeros(n_features, dtype=np.int32)
-    place[weights.indices] = 1
+    place[others.indices] = 1
     used = np.flatnonzero(place)
     place[used] = np.arange(1, len(used) + 1)
     spread = np.zeros((len(used) + 1, n_few), dtype=np.float32)
-    owner = np.repeat(np.arange(n_few), np.diff(weights.indptr))
-    spread[place[weights.indices], owner] = weights.data
+    spread[place[others.indices], owner] = others.data
     shape = (rows.shape[0], len(spread))
     return csr_array((rows.data, place[rows.indices], rows.indptr), shape=shape) @ spread
 

@@ -9,9 +9,9 @@ of any size. See docs/papers/parabel.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -28,6 +28,7 @@ from ontodex.models import omikuji_trees
 from ontodex.models.base import Span
 from ontodex.models.omikuji_trees import Forest
 from ontodex.models.sparse_rows import (
+    all_scores,
     as_rows,
     blocks,
     calibrated,
@@ -44,7 +45,11 @@ from ontodex.models.sparse_rows import (
 )
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 
-_SCORES_TOGETHER = 2**24  # label scores held at a time by one thread (64 MiB)
+Ints = NDArray[Any]  # of whole numbers
+Floats = NDArray[np.float32]
+
+_DOCS_TOGETHER = 1_024  # that one thread searches for (100 MiB)
+_FEW_WEIGHTS = 2**25  # of a forest that may be held a second time, by feature (256 MiB)
 
 
 @dataclass(frozen=True)
@@ -121,14 +126,12 @@ class Parabel:
     def _rank(self, corpus: Corpus, k: int) -> Ranking:
         forest = self._fitted()
         rows = with_bias(unit_rows(as_rows(self.features.transform(corpus))))
-        size = min(_SCORES_TOGETHER // self.n_labels, -(-rows.shape[0] // cores()))
+        size = min(_DOCS_TOGETHER, -(-rows.shape[0] // cores()))
 
         def rank(part: slice) -> Ranking:
-            scores = search(forest, rows[part], self.n_labels, self.config.beam)
-            best = Ranking.top(scores, k)
-            return best.keep(best.probabilities > 0)  # 0: the search did not get there
+            return Ranking.of_sparse(search(forest, rows[part], self.n_labels, self.config.beam), k)
 
-        return Ranking.join(list(in_threads(rank, blocks(rows.shape[0], max(size, 1)))), k)
+        return Ranking.join(list(in_threads(rank, blocks(rows.shape[0], size))), k)
 
     def explain(self, doc: Doc, column: int) -> Sequence[Span]:
         """Value x weight, the weights of all classifiers on the way to the label added up and
@@ -171,83 +174,104 @@ class Bonsai(Parabel):
 # ------------------------------------------------------------------------------------- beam search
 
 
-def search(forest: Forest, rows: csr_array, n_labels: int, beam: int) -> NDArray[np.float32]:
-    """(documents, labels): P(label) averaged over the trees, 0 where no beam came by."""
-    total = np.zeros((rows.shape[0], n_labels), dtype=np.float32)
-    for root in forest.roots.tolist():
-        docs, nodes, log_p = _leaves(forest, rows, root, beam)
-        for node, here in _by_node(nodes):
-            below = _descend(forest, rows, node, docs[here], log_p[here])
-            found = np.where(_largest(below, beam), np.exp(below), 0)
-            labels = forest.child[forest.first[node] : forest.first[node + 1]]
-            total[np.ix_(docs[here], labels)] += found
-    return total / np.float32(len(forest.roots))
+@dataclass(frozen=True, eq=False)
+class Beam:
+    """What is held of every way, the search of one document in one tree: its best nodes. Ways are
+    numbered document by document."""
+
+    way: Ints
+    node: Ints
+    log_p: Floats
+
+    def take(self, places: NDArray[Any]) -> Beam:
+        return Beam(self.way[places], self.node[places], self.log_p[places])
+
+    def with_(self, other: Beam) -> Beam:
+        pairs = ((self.way, other.way), (self.node, other.node), (self.log_p, other.log_p))
+        return Beam(*(np.concatenate(pair) for pair in pairs))
 
 
-Beam = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]  # document, node, log P
+Score = Callable[[Ints, Ints, Ints], Floats]  # of documents, nodes; and the nodes' classifiers
 
 
-def _leaves(forest: Forest, rows: csr_array, root: int, beam: int) -> Beam:
-    """The best leaves of each document; all documents go down together, level by level."""
-    docs = np.arange(rows.shape[0])
-    nodes = np.full(len(docs), root, dtype=np.int32)
-    log_p = np.zeros(len(docs), dtype=np.float32)
-    while len(docs) and not (done := forest.is_leaf[nodes]).all():
-        found: list[Beam] = [(docs[done], nodes[done], log_p[done])]
-        docs, nodes, log_p = docs[~done], nodes[~done], log_p[~done]
-        for node, here in _by_node(nodes):
-            below = _descend(forest, rows, node, docs[here], log_p[here])
-            children = forest.child[forest.first[node] : forest.first[node + 1]]
-            found.append(
-                (
-                    np.repeat(docs[here], len(children)),
-                    np.tile(children, len(here)),
-                    below.ravel(),
-                )
-            )
-        docs, nodes, log_p = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        best = _first_of_each(docs, log_p, beam)
-        docs, nodes, log_p = docs[best], nodes[best], log_p[best]
-    return docs, nodes, log_p
+def search(forest: Forest, rows: csr_array, n_labels: int, beam: int) -> csr_array:
+    """(documents, labels): P(label) averaged over the trees, for labels that a beam came to.
+
+    All documents go down all trees together, level by level.
+    """
+    n_docs, n_trees = rows.shape[0], len(forest.roots)
+    score = scorer(forest, rows)
+    ways = np.arange(n_docs * n_trees)
+    held = Beam(ways, np.tile(forest.roots, n_docs), np.zeros(len(ways), dtype=np.float32))
+    while not (done := forest.is_leaf[held.node]).all():
+        _, below = descend(forest, score, held.take(~done))
+        held = held.take(done).with_(below)
+        held = held.take(first_of_each(held.way, held.log_p, beam))
+    parent, labels = descend(forest, score, held)
+    labels = labels.take(best_children(forest, parent, labels.log_p, beam))
+    keys, where = np.unique((labels.way // n_trees) * n_labels + labels.node, return_inverse=True)
+    p = np.bincount(where, np.exp(labels.log_p), minlength=len(keys)) / n_trees
+    starts = np.searchsorted(keys, np.arange(n_docs + 1) * n_labels)
+    found = csr_array((p.astype(np.float32), keys % n_labels, starts), shape=(n_docs, n_labels))
+    found.eliminate_zeros()
+    return found
 
 
-def _descend(
-    forest: Forest,
-    rows: csr_array,
-    node: int,
-    docs: NDArray[np.int64],
-    log_p: NDArray[np.float32],
-) -> NDArray[np.float32]:
-    """(documents, children): log P of a node's children for documents that reached it."""
-    weights = forest.weights[forest.first[node] : forest.first[node + 1]]
-    scores = product(rows[docs], weights)
-    return np.asarray(log_p[:, None] - np.maximum(0, 1 - scores) ** 2)
+def descend(forest: Forest, score: Score, held: Beam) -> tuple[Ints, Beam]:
+    """The children of all nodes held, and for each the place of its parent."""
+    first = forest.first[held.node].astype(np.int64)
+    sizes = forest.first[held.node + 1] - first
+    parent = np.repeat(np.arange(len(sizes)), sizes)
+    classifier = np.arange(len(parent)) + np.repeat(first - np.cumsum(sizes) + sizes, sizes)
+    scores = score(held.way // len(forest.roots), held.node, classifier)
+    log_p = held.log_p[parent] - np.maximum(0, 1 - scores) ** 2
+    return parent, Beam(held.way[parent], forest.child[classifier], log_p)
 
 
-def _largest(values: NDArray[np.float32], count: int) -> NDArray[np.bool_]:
-    """Where the `count` largest values of each row are. omikuji takes no more from one node."""
-    if values.shape[1] <= count:
-        return np.ones(values.shape, dtype=bool)
-    chosen = np.zeros(values.shape, dtype=bool)
-    places = np.argpartition(-values, count - 1, axis=1)[:, :count]
-    np.put_along_axis(chosen, places, True, axis=1)
-    return chosen
+def scorer(forest: Forest, rows: csr_array) -> Score:
+    """How classifiers are scored, with the same bits: for many documents those of the nodes that
+    they come to; for a few, who would hardly meet at a node, all of them at once."""
+    if rows.shape[0] > len(forest.is_leaf) or forest.weights.nnz > _FEW_WEIGHTS:
+        return partial(scores_by_node, forest, rows)
+    scores = all_scores(rows, forest.by_feature)
+
+    def look_up(docs: Ints, nodes: Ints, classifier: Ints) -> Floats:
+        return scores[np.repeat(docs, np.diff(forest.first)[nodes]), classifier]
+
+    return look_up
 
 
-def _by_node(nodes: NDArray[np.int32]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Each node with the places where it stands."""
+def scores_by_node(
+    forest: Forest, rows: csr_array, docs: Ints, nodes: Ints, classifier: Ints
+) -> Floats:
+    """The scores of `classifier`, those of all nodes one after the other, each for its document."""
+    sizes = np.diff(forest.first)[nodes]
+    start = np.cumsum(sizes) - sizes
+    scores = np.empty(len(classifier), dtype=np.float32)
     order = np.argsort(nodes, kind="stable")
-    _, starts = np.unique(nodes[order], return_index=True)
-    for start, end in pairwise([*starts.tolist(), len(order)]):
-        yield int(nodes[order[start]]), order[start:end]
+    met, starts = np.unique(nodes[order], return_index=True)
+    for node, here in zip(met.tolist(), np.split(order, starts[1:]), strict=True):
+        weights = forest.weights[forest.first[node] : forest.first[node + 1]]
+        places = start[here][:, None] + np.arange(weights.shape[0])
+        scores[places] = product(rows[docs[here]], weights)
+    return scores
 
 
-def _first_of_each(
-    docs: NDArray[np.int64], log_p: NDArray[np.float32], count: int
-) -> NDArray[np.int64]:
-    """The places of the `count` best of each document."""
-    order = np.lexsort((-log_p, docs))
-    _, starts, sizes = np.unique(docs[order], return_index=True, return_counts=True)
+def best_children(forest: Forest, parent: Ints, log_p: Floats, count: int) -> Ints:
+    """The places of the `count` best below each parent; omikuji takes no more labels of a leaf."""
+    width = int(np.diff(forest.first).max())  # whatever the documents, so that ties fall the same
+    sizes = np.bincount(parent)
+    start = np.cumsum(sizes) - sizes
+    rows = np.full((len(sizes), width), -np.inf, dtype=np.float32)
+    rows[np.arange(width) < sizes[:, None]] = log_p
+    best = np.argpartition(-rows, min(count, width) - 1, axis=1)[:, :count]
+    return (start[:, None] + best)[best < sizes[:, None]]
+
+
+def first_of_each(group: Ints, log_p: Floats, count: int) -> Ints:
+    """The places of the `count` best of each group, group after group, the best first."""
+    order = np.lexsort((-log_p, group))
+    _, starts, sizes = np.unique(group[order], return_index=True, return_counts=True)
     rank = np.arange(len(order)) - np.repeat(starts, sizes)
     return order[rank < count]
 
