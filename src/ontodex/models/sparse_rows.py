@@ -30,6 +30,7 @@ from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 
 T = TypeVar("T")
 
+_TOGETHER = 64  # documents that share reading the weights; more would share fewer features
 CALIBRATION_RANKS = 50  # answers of a dev document that calibration looks at
 
 
@@ -61,9 +62,20 @@ def by_feature(weights: csr_array) -> csr_array:
 
 
 def all_scores(rows: csr_array, weights: csr_array) -> NDArray[np.float32]:
-    """(documents, classifiers) by weights (features + bias, classifiers). A document costs what its
-    own features weigh, whatever the documents beside it, and so do its bits."""
-    return (rows @ weights).toarray()
+    """(documents, classifiers) by weights (features + bias, classifiers).
+
+    Only the weights of features that the documents have are read. Terms are added in the order of
+    the features: the same bits whatever the documents beside one.
+    """
+    parts = [_scores_together(rows[part], weights) for part in blocks(rows.shape[0], _TOGETHER)]
+    return np.concatenate(parts)
+
+
+def _scores_together(rows: csr_array, weights: csr_array) -> NDArray[np.float32]:
+    used, place = np.unique(rows.indices, return_inverse=True)
+    spread = np.zeros((len(used), rows.shape[0]), dtype=np.float32)
+    spread[place, np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))] = rows.data
+    return np.asarray((weights[used].T @ spread).T)
 
 
 def product(rows: csr_array, others: csr_array) -> NDArray[np.float32]:
