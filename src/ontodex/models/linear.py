@@ -63,7 +63,7 @@ class LinearConfig(MatrixConfig):
 
     cost: float = 1.0  # liblinear's C: how much an error weighs against the length of w
     prune: float = 0.05  # weights nearer to 0 are dropped
-    workers: int = 0  # processes that train; 0 = one a core
+    workers: int = 0  # processes that train; 0 = one a core, for a small corpus one
     seed: int = 0  # order in which liblinear visits documents
 
     def __post_init__(self) -> None:
@@ -141,7 +141,8 @@ class Linear:
 
 
 def fit_all(rows: csr_array, gold: csr_array, config: LinearConfig) -> csr_array:
-    """(labels, features + bias) for all labels, in as many processes as there are cores."""
+    """(labels, features + bias) for all labels, in as many processes as there are cores; starting
+    more than one takes longer than a small corpus does."""
     svm = require("sklearn.svm", extra="learn", purpose="the system `linear`")
     joblib = require("joblib", extra="learn", purpose="training `linear` in several processes")
     by_label = gold.tocsc()
@@ -149,7 +150,7 @@ def fit_all(rows: csr_array, gold: csr_array, config: LinearConfig) -> csr_array
     order = np.argsort(-np.diff(by_label.indptr), kind="stable")
     parts = max(1, -(-gold.shape[1] // _LABELS_TOGETHER))
     chosen = [order[part::parts] for part in range(parts)]
-    workers = min(config.workers or cores(), parts)
+    workers = min(config.workers or (1 if rows.nnz <= _SMALL else cores()), parts)
     with joblib.parallel_config("loky", idle_worker_timeout=10):  # done workers free their memory
         found = joblib.Parallel(n_jobs=workers)(
             joblib.delayed(fit_labels)(rows, csr_array(by_label[:, labels]), config, svm.LinearSVC)
