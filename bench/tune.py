@@ -39,6 +39,12 @@ def a_fifth_aside(corpus: Corpus) -> tuple[Corpus, Corpus]:
     return corpus.select(~aside), corpus.select(aside)
 
 
+def _mean_and_spread(values: list[float]) -> list[float]:
+    """The mean and, of several seeds, the standard deviation."""
+    spread = [statistics.stdev(values)] if len(values) > 1 else []
+    return [round(value, 2) for value in (statistics.fmean(values), *spread)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("train", type=Path)
@@ -67,11 +73,7 @@ def main() -> None:
             figures["nDCG@5"] = ndcg_at(5, gold, ranking)
             means = {name: 100 * float(np.nanmean(values)) for name, values in figures.items()}
             found.append({**means, "epochs": getattr(system, "epochs", 0), "seconds": seconds})
-        told = {
-            name: [round(statistics.fmean(one[name] for one in found), 2)]
-            + [round(statistics.stdev([one[name] for one in found]), 2)] * (len(found) > 1)
-            for name in found[0]
-        }
+        told = {name: _mean_and_spread([one[name] for one in found]) for name in found[0]}
         sys.stdout.write(json.dumps({"settings": line, **told}) + "\n")
         sys.stdout.flush()
 

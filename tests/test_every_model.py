@@ -39,6 +39,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "attentionxml": {**NETWORK, "bag": 32},
     "xmlrnn": NETWORK,
     "xmlcnn": {**CNN, "maps": 16, "bottleneck": 32},
+    "bowcnn": {**CNN, "region": 5},
 }
 LEVELWISE = {
     "width": 16,
@@ -61,10 +62,12 @@ SMALL["averaged"] = {**BAGS, "size": 32}
 SMALL["lightattention"] = {**NETWORK, "bag": 32, "layers": 2, "cluster": 2, "beam": 3}
 SMALL["lightattention"]["train"] = {**NETWORK["train"], "epochs": 12}  # type: ignore[dict-item]
 RANKAE = {"width": 32, "hidden": 32, "label_hidden": 32, "min_count": 1, "dropout": 0.1}
+RANKAE |= {"networks": 1}
 SMALL["rankae"] = {**RANKAE, "train": {**NETWORK["train"], "epochs": 40}}  # type: ignore[dict-item]
 # Eight documents are one batch: learning them by heart takes more than twenty-five of those.
 LONGER = {"train": {**NETWORK["train"], "epochs": 150}}  # type: ignore[dict-item]
 BY_HEART: dict[str, dict[str, Any]] = dict.fromkeys(("attentionxml", "xmlrnn", "xmlcnn"), LONGER)
+BY_HEART["bowcnn"] = LONGER
 BY_HEART["levelwise"] = {"train": {**LEVELWISE["train"], "epochs": 60}}  # type: ignore[dict-item]
 BY_HEART["dxml"] = BY_HEART["averaged"] = {"train": {**BAGS["train"], "epochs": 80}}
 BY_HEART["lightattention"] = {"train": {**NETWORK["train"], "epochs": 60}}  # type: ignore[dict-item]
@@ -85,6 +88,7 @@ EXEMPT: dict[str, dict[str, str]] = {
     "attentionxml": {"text only": "it reads words"},
     "xmlrnn": {"text only": "it reads words"},
     "xmlcnn": {"text only": "it reads words"},
+    "bowcnn": {"text only": "it reads words"},
     "consensus": {
         "overfits": "it learns nothing; its members did",
         "renamed labels": "its members keep the labels they were trained on",

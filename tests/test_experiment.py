@@ -327,6 +327,15 @@ def test_the_picture_of_a_curve_is_made_again_byte_by_byte(root, tmp_path):
     assert picture.read_bytes() == before
 
 
+@pytest.mark.slow
+def test_workers_make_the_runs_that_one_process_makes_and_failures_are_told(root, tmp_path):
+    text = NOISY + '[[systems]]\nname = "lost"\nmodel = "dxml"\nsettings.model.graph = "ontology"\n'
+    alone = run_experiment(plan(tmp_path, text), tmp_path / "alone", root=root)
+    apart = run_experiment(plan(tmp_path, text), tmp_path / "apart", root=root, workers=2)
+    assert apart.curves[0].tables() == alone.curves[0].tables()
+    assert "needs an ontology" in apart.sections[0].rows[-2].failure
+
+
 def test_a_rate_that_is_no_share_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="rates in"):
         read_plan(plan(tmp_path, NOISY.replace("0.4, 0.8", "40")))

@@ -387,6 +387,7 @@ def experiment(
         Option("--root", envvar="ONTODEX_DATA", help="Where the corpora's paths start."),
     ] = None,
     device: Device = "auto",
+    workers: Annotated[int, Option(min=1, help="Runs trained at the same time.")] = 1,
 ) -> None:
     """Train what is missing, measure it, and write the table as Markdown, HTML and JSON.
 
@@ -395,7 +396,7 @@ def experiment(
     from ontodex.experiment import run_experiment
 
     folder = out or Path("runs") / file.stem
-    results = run_experiment(file, folder, root=root or Path(), device=device)
+    results = run_experiment(file, folder, root=root or Path(), device=device, workers=workers)
     typer.echo(results.text())
     typer.echo(f"\nwritten to {folder}: results.md, results.html, results.json")
 

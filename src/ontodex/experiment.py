@@ -11,8 +11,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import multiprocessing
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -35,6 +38,7 @@ from ontodex.types import Corpus, Ontology
 logger = logging.getLogger(__name__)
 
 PARTS = ("train", "dev", "test", "ontology")
+FAILURES = (OntodexError, OSError, MemoryError, RuntimeError, ValueError)  # of one run
 _NAME = re.compile(r"[\w+.-]+")
 
 
@@ -262,10 +266,14 @@ class Parts:
         return read_ontology(self.paths["ontology"]) if "ontology" in self.paths else None
 
 
-def run_experiment(path: Path, out: Path, *, root: Path, device: str = "auto") -> Results:
+def run_experiment(
+    path: Path, out: Path, *, root: Path, device: str = "auto", workers: int = 1
+) -> Results:
     """Run what the file asks for and `out` does not hold yet, and write the table there."""
     plan = read_plan(path)
     device = pick(device)  # once: loading torch must not count as the first system's training
+    if workers > 1:
+        _side_by_side(plan, workers, root=root, out=out, device=device)
     sections = {}
     for source in plan.sources():
         rows = list(_rows(plan, source, root=root, out=out, device=device))
@@ -275,6 +283,40 @@ def run_experiment(path: Path, out: Path, *, root: Path, device: str = "auto") -
     results = Results(plan.title, plan.note, clean, _curves(plan, sections))
     results.write(out)
     return results
+
+
+def _side_by_side(plan: Plan, workers: int, *, root: Path, out: Path, device: str) -> None:
+    """Finish the runs that join no others, several at a time. Whatever fails here is tried again
+    and told when the lines are made."""
+    for name, corpus in plan.corpora.items():  # read once, before several would
+        try:
+            parts = Parts.of(Source(name, corpus), root=root, out=out)
+            _ = parts.train_and_dev, parts.test
+        except (OntodexError, OSError) as error:
+            logger.warning("%s: %s", name, _sentence(error))
+    alone = [s for s in plan.systems.values() if not s.consensus]
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        started = [
+            pool.submit(_attempt, source, folder, tables, root=root, out=out, device=device)
+            for source in plan.sources()
+            for system in alone
+            if system in plan.systems_on(source.name)
+            for folder, tables in plan.jobs(system, out / "runs" / source.folder)
+        ]
+        try:
+            for future in started:
+                future.result()
+        except BrokenProcessPool:
+            logger.warning("a worker was killed; what is left is run one by one")
+
+
+def _attempt(
+    source: Source, folder: Path, tables: Table, *, root: Path, out: Path, device: str
+) -> None:
+    try:
+        _finish(folder, tables, Parts.of(source, root=root, out=out), device)
+    except FAILURES as error:
+        logger.warning("%s: %s", folder, _sentence(error))
 
 
 def _curves(plan: Plan, sections: Mapping[Source, Section]) -> list[Curve]:
@@ -303,7 +345,7 @@ def _rows(plan: Plan, source: Source, *, root: Path, out: Path, device: str) -> 
                 parts = parts or Parts.of(source, root=root, out=out)
                 _finish(folder, tables, parts, device)
                 done.append(folder)
-            except (OntodexError, OSError, MemoryError, RuntimeError, ValueError) as error:
+            except FAILURES as error:
                 failure = _sentence(error)
                 own = isinstance(error, OntodexError)
                 where = f"{system.name} on {source.folder}"

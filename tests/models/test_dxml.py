@@ -11,6 +11,7 @@ from ontodex.models.base import Explains, Refits, Resumes, Updates
 from ontodex.models.dxml import Dxml, DxmlConfig
 from ontodex.ontology.graph import Concept
 from ontodex.ontology.graph import build as build_ontology
+from ontodex.train.rows import tables_of
 from ontodex.types import Corpus, Doc, LabelSpace
 
 TOPICS = {"sea": "wave ship tide", "sky": "cloud wind star", "soil": "root worm clay"}
@@ -70,6 +71,16 @@ def test_a_document_lies_at_the_mean_of_several_networks(model):
     mean = (one + other) / np.linalg.norm(one + other, axis=1, keepdims=True)
     np.testing.assert_allclose(two.embed(TEST), mean, atol=1e-5)
     assert p_at_1(two, TEST) > 0.9
+
+
+def test_a_long_table_is_learned_by_row_and_learns_as_well(model, monkeypatch):
+    monkeypatch.setattr("ontodex.models.sparse_input._LONG", 1)
+    by_row = fitted()
+    assert len(tables_of(by_row.network)) == len(by_row.network.parts)
+    assert tables_of(model.network) == []
+    assert p_at_1(by_row, TEST) >= p_at_1(model, TEST) - 0.1
+    paper = fitted(train={**TRAINING, "optimizer": "sgd"})  # plain SGD moves whole tables
+    assert tables_of(paper.network) == []
 
 
 def test_new_documents_and_new_labels_count_at_once(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from scipy.sparse import csr_array
 
 from ontodex.config import build
@@ -15,7 +16,8 @@ from ontodex.models.rankae import RankAEConfig, RankAESystem
 from ontodex.types import Corpus, Doc, LabelSpace
 
 TRAINING = {"epochs": 30, "batch": 16, "lr": 0.01, "patience": 0, "average": 0.05}
-SETTINGS = {"width": 16, "hidden": 16, "label_hidden": 32, "min_count": 1, "train": TRAINING}
+WIDTHS = {"width": 16, "hidden": 16, "label_hidden": 32}
+SETTINGS = {**WIDTHS, "networks": 1, "min_count": 1, "train": TRAINING}
 WORDS = {"fish": "trout river", "oak": "leaf bark", "bread": "oven crust"}
 
 
@@ -59,6 +61,22 @@ def test_features_of_both_kinds_are_learned_with_both_losses(dense, loss):
     system = make(loss=loss, attention="on" if dense else "off")
     system.fit(corpus, corpus, labels)
     assert precision(system, corpus, labels) > 0.9
+
+
+def test_several_networks_differ_and_answer_with_the_mean_of_their_logits(tmp_path):
+    corpus = features(dense=False)
+    labels = LabelSpace.of(corpus)
+    system = make(networks=2)
+    system.fit(corpus, corpus, labels)
+    batch = system.encode(corpus).padded(np.arange(8))
+    with torch.inference_mode():
+        one, other = (part(*batch) for part in system.fitted().parts)
+        assert not torch.allclose(one, other)
+        torch.testing.assert_close(system.fitted()(*batch), (one + other) / 2)
+    system.save(tmp_path)
+    again = RankAESystem.load(tmp_path, labels)
+    np.testing.assert_array_equal(again.rank(corpus, 3).columns, system.rank(corpus, 3).columns)
+    assert precision(again, corpus, labels) == 1.0
 
 
 def test_words_speak_for_their_label_and_filler_does_not(reader):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_array
+from torch import nn
 
 from ontodex.models.dxml import Committee, Dxml, DxmlConfig, Embedding, mean_vectors, spread_out
 from ontodex.models.sparse_input import SparseInput, SparseLinear
@@ -26,6 +27,22 @@ def test_the_first_layer_on_non_zeros_is_the_dense_layer():
     layer = SparseLinear(5, 3, typical_length=1.0)
     dense = torch.from_numpy(ROWS.toarray())[[2, 1, 0, 0]]
     torch.testing.assert_close(layer(*batch([2, 1, 0, 0])), dense @ layer.weight + layer.bias)
+
+
+def test_a_long_table_has_gradients_of_the_rows_that_were_read_and_they_are_the_same():
+    torch.manual_seed(0)
+    whole = SparseLinear(5, 3, typical_length=1.0)
+    by_row = SparseLinear(5, 3, typical_length=1.0, by_row=True)
+    by_row.load_state_dict(whole.state_dict())
+    for layer in (whole, by_row):
+        layer(*batch([0, 2])).square().sum().backward()
+    assert by_row.weight.grad.coalesce().indices()[0].tolist() == [0, 1, 2, 3]
+    torch.testing.assert_close(by_row.weight.grad.to_dense(), whole.weight.grad)
+
+
+def test_with_both_every_second_network_has_the_non_linearity():
+    network = Committee(DxmlConfig(hidden=6, networks=4, activation="both"), 5, 3, 1.0)
+    assert [isinstance(part.activation, nn.ReLU) for part in network.parts] == [False, True] * 2
 
 
 def test_label_sets_are_the_mean_of_their_vectors():
@@ -61,7 +78,7 @@ def test_the_loss_is_equations_1_to_3_in_loops():
 
 def test_the_embedding_is_figure_1_and_has_length_1():
     torch.manual_seed(2)
-    embed = Embedding(DxmlConfig(hidden=6), 5, 3, 1.0).eval()
+    embed = Embedding(DxmlConfig(hidden=6), 5, 3, 1.0, nn.ReLU()).eval()
     dense = torch.from_numpy(ROWS.toarray())
     z = torch.relu(dense @ embed.first.weight + embed.first.bias) @ embed.second.weight.T
     z = z + embed.second.bias
@@ -71,7 +88,9 @@ def test_the_embedding_is_figure_1_and_has_length_1():
 
 def test_without_the_non_linearity_the_embedding_is_a_linear_map_up_to_its_length():
     torch.manual_seed(3)
-    embed = Embedding(DxmlConfig(hidden=6, activation="none"), 5, 3, 1.0).eval()
+    (embed,) = (
+        Committee(DxmlConfig(hidden=6, networks=1, activation="none"), 5, 3, 1.0).eval().parts
+    )
     torch.nn.init.zeros_(embed.second.bias)
     doubled = csr_array(ROWS * 2)
     one = embed(*batch([0, 2]))

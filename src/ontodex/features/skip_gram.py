@@ -62,15 +62,13 @@ def _loss(inner: Any, outer: Any, step: Any, marks: Any, window: int) -> Any:
     u, v = inner[step], outer[step]  # (walks, places, e)
     # As word2vec does, each place looks at a random distance up to the window: near ones count more
     reach = torch.randint(1, window + 1, step.shape, device=step.device)
-    total = torch.zeros((), device=step.device)
-    pairs = torch.zeros(step.shape, device=step.device)
-    for apart in range(1, min(window, step.shape[1] - 1) + 1):
-        front, back = slice(None, -apart), slice(apart, None)
-        for here, there in ((front, back), (back, front)):
-            sees = (reach[:, here] >= apart).float()
-            total = total + (sees * F.softplus(-(u[:, here] * v[:, there]).sum(-1))).sum()
-            pairs[:, here] += sees
+    place = torch.arange(step.shape[1], device=step.device)
+    apart = (place[:, None] - place).abs()  # (places, places)
+    sees = (apart > 0) & (apart <= reach[:, :, None])  # (walks, places, places)
+    pairs = sees.sum(-1)  # (walks, places)
+    # One product for all places of a walk, though few pairs count: far cheaper than pair by pair.
+    true = (F.softplus(-(u @ v.transpose(1, 2))) * sees).sum()
     drawn = torch.searchsorted(marks, torch.rand(_SHARED, device=step.device, dtype=marks.dtype))
     others = outer[drawn.clamp(max=len(outer) - 1)]
     false = F.softplus(u @ others.T).mean(-1)  # (walks, places)
-    return (total + NEGATIVES * (pairs * false).sum()) / pairs.sum().clamp(min=1)
+    return (true + NEGATIVES * (pairs * false).sum()) / pairs.sum().clamp(min=1)

@@ -28,6 +28,7 @@ MODELS = {
     "attentionxml": "ontodex.models.attentionxml:AttentionXMLSystem",
     "xmlrnn": "ontodex.models.attentionxml:XMLRNNSystem",
     "xmlcnn": "ontodex.models.xmlcnn:XMLCNNSystem",
+    "bowcnn": "ontodex.models.bowcnn:BowCNNSystem",
     "lightattention": "ontodex.models.lightattention:LightAttentionSystem",
     "levelwise": "ontodex.models.levelwise:Levelwise",
     "rankae": "ontodex.models.rankae:RankAESystem",

@@ -25,7 +25,14 @@ from ontodex.features import batches
 from ontodex.features.matrix import MatrixConfig, MatrixFeatures
 from ontodex.models.neighbours import quality
 from ontodex.models.neural import Ragged, log_odds
-from ontodex.models.sparse_input import Rows, SparseInput, SparseLinear, load_network, save_network
+from ontodex.models.sparse_input import (
+    Rows,
+    SparseInput,
+    SparseLinear,
+    load_network,
+    long_table,
+    save_network,
+)
 from ontodex.models.sparse_rows import CALIBRATION_RANKS, as_rows, load_about, save_about
 from ontodex.train import loop
 from ontodex.train.loop import LoopConfig
@@ -56,7 +63,8 @@ class AveragedNetwork(nn.Module):
     def __init__(self, config: AveragedConfig, n_features: int, log_odds: Tensor) -> None:
         super().__init__()
         self.drop = nn.Dropout(config.input_dropout)
-        self.mean = SparseLinear(n_features, config.size, typical_length=1.0)
+        by_row = long_table(n_features, config.train)
+        self.mean = SparseLinear(n_features, config.size, typical_length=1.0, by_row=by_row)
         self.output = nn.Linear(config.size, len(log_odds))
         with torch.no_grad():
             self.output.bias.copy_(log_odds)

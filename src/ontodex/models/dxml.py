@@ -40,6 +40,7 @@ from ontodex.models.sparse_input import (
     SparseLinear,
     load_finite,
     load_network,
+    long_table,
     save_network,
     typical_length,
 )
@@ -75,7 +76,7 @@ class DxmlConfig(LabelGraphConfig, MatrixConfig):
     unit_targets: bool = True  # f_y is scaled to length 1, as f_x is
     hidden: int = 512  # units of W1
     networks: int = 8  # trained side by side; a document lies at the mean of their embeddings
-    activation: Literal["relu", "none"] = "relu"  # none: the paper's linear ablation
+    activation: Literal["relu", "none", "both"] = "relu"  # none: the paper's linear ablation
     input_dropout: float = 0.5  # of a document's features
     hidden_dropout: float = 0.0
     dropout: float = 0.5  # after W2
@@ -124,21 +125,32 @@ def mean_vectors(gold: csr_array, vectors: Floats, *, unit: bool) -> Floats:
 # ------------------------------------------------------------------------------------- the network
 
 
+# In turn over the networks of a committee: those of `both` err in different ways.
+ACTIVATIONS: dict[str, tuple[type[nn.Module], ...]] = {
+    "relu": (nn.ReLU,),
+    "none": (nn.Identity,),
+    "both": (nn.Identity, nn.ReLU),
+}
+
+
 class Embedding(nn.Module):
     """The feature branch of Figure 1."""
 
-    def __init__(self, config: DxmlConfig, n_features: int, size: int, length: float) -> None:
+    def __init__(
+        self, config: DxmlConfig, n_features: int, size: int, length: float, activation: nn.Module
+    ) -> None:
         super().__init__()
-        self.first = SparseLinear(n_features, config.hidden, typical_length=length)  # W1
-        self.activation = nn.ReLU() if config.activation == "relu" else nn.Identity()
-        self.second = nn.Linear(config.hidden, size)  # W2
+        by_row = long_table(n_features, config.train)
+        self.first = SparseLinear(n_features, config.hidden, typical_length=length, by_row=by_row)
+        self.activation = activation
+        self.second = nn.Linear(config.hidden, size)
         self.drop_input = nn.Dropout(config.input_dropout)
         self.drop_hidden = nn.Dropout(config.hidden_dropout)
         self.drop = nn.Dropout(config.dropout)
 
     def forward(self, columns: Tensor, starts: Tensor, values: Tensor) -> Tensor:
-        h = self.activation(self.first(columns, starts, self.drop_input(values)))  # (n, d)
-        z = self.drop(self.second(self.drop_hidden(h)))  # (n, e)
+        h = self.activation(self.first(columns, starts, self.drop_input(values)))  # (n, d)  W1
+        z = self.drop(self.second(self.drop_hidden(h)))  # (n, e)  W2
         return F.normalize(z, dim=1)  # (n, e)  # fmt: skip
 
 
@@ -148,8 +160,10 @@ class Committee(nn.Module):
     def __init__(self, config: DxmlConfig, n_features: int, size: int, length: float) -> None:
         super().__init__()
         self.size = size
+        kinds = ACTIVATIONS[config.activation]
         self.parts = nn.ModuleList(
-            Embedding(config, n_features, size, length) for _ in range(config.networks)
+            Embedding(config, n_features, size, length, kinds[i % len(kinds)]())
+            for i in range(config.networks)
         )
 
     def forward(self, columns: Tensor, starts: Tensor, values: Tensor) -> Tensor:

@@ -13,35 +13,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from ontodex.features import vectors
-from ontodex.features.cache import settings_of
-from ontodex.features.matrix import MatrixConfig, MatrixFeatures
-from ontodex.features.tokens import TokenConfig, check_fields, doc_spans, tokenise_corpus
-from ontodex.features.vocabulary import Encoded, Vocabulary
 from ontodex.models.base import Span
-from ontodex.models.neural import NeuralConfig, NeuralSystem, Ragged, log_odds
+from ontodex.models.neural import NeuralSystem, Ragged, log_odds
 from ontodex.models.parts import BiLSTM, Words, token_mask
-from ontodex.models.sparse_rows import as_rows
+from ontodex.models.weighted_words import Bags, SequenceInput, SetInput, WeightedWordsConfig
 from ontodex.train.loop import LoopConfig
 from ontodex.types import Corpus, Doc, LabelSpace
 
 
 @dataclass(frozen=True)
-class RankAEConfig(NeuralConfig):
+class RankAEConfig(WeightedWordsConfig):
     """Defaults are what won on dev; the paper's: experiments/paper/rankae.toml."""
 
     input: Literal["set", "lstm"] = "set"  # words with TF-IDF, or the states of a BiLSTM over them
-    sublinear_tf: bool = True  # TF-IDF of text: 1 + ln count instead of the count
-    normalise: bool = True  # a document's weights are scaled to length 1
     width: int = 256  # C, of word vectors; pretrained ones may be narrower, the rest is learned
     attention: Literal["on", "off"] = "on"  # the channel attention A; the weights always stay
     reduction: int = 4  # r: A's inner layer has width / r units
@@ -53,6 +46,7 @@ class RankAEConfig(NeuralConfig):
     sides: Literal["mean", "sum"] = "mean"  # of the margin loss over false and over true labels
     balance: float = 5.0  # lambda, of L_ae against the distance of the embeddings
     direct: float = 0.1  # weight of the cross entropy of the prediction D(x_h) itself
+    networks: int = 4  # trained side by side; a label's logit is the mean of theirs
     word_dropout: float = 0.2  # share of a document's words left out in a step
     dropout: float = 0.2  # in the decoder
     train: LoopConfig = field(
@@ -61,7 +55,7 @@ class RankAEConfig(NeuralConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("hidden", "label_hidden", "reduction"):
+        for name in ("hidden", "label_hidden", "reduction", "networks"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not 0 <= self.margin <= 1:
@@ -189,6 +183,21 @@ class RankAE(nn.Module):
         return self.embed(x)  # (n, d)  # fmt: skip
 
 
+class Committee(nn.Module):
+    """Several networks that learn from the same batches and differ in how they started."""
+
+    def __init__(
+        self, config: RankAEConfig, n_words: int, n_labels: int, vectors: Tensor | None
+    ) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(
+            RankAE(config, n_words, n_labels, vectors) for _ in range(config.networks)
+        )
+
+    def forward(self, tokens: Tensor, lengths: Tensor, weights: Tensor) -> Tensor:
+        return torch.stack([part(tokens, lengths, weights) for part in self.parts]).mean(0)
+
+
 # --------------------------------------------------------------------------------------- the loss
 
 
@@ -222,116 +231,22 @@ def reconstruction_loss(logits: Tensor, gold: Tensor, config: RankAEConfig) -> T
     return (l_p / (gold.shape[1] - n_true).clamp(min=1) + l_n / n_true.clamp(min=1)).mean()
 
 
-# -------------------------------------------------------------------------------------- documents
-
-
-class Bags(Ragged):
-    """Documents as words (ids of the vector table) with a weight each."""
-
-    def __init__(self, encoded: Encoded, weights: NDArray[Any], device: torch.device) -> None:
-        super().__init__(encoded, device)
-        padded = np.append(weights.astype(np.float32), np.float32(0))
-        self._weights = torch.from_numpy(padded).to(device)
-
-    def padded(self, rows: NDArray[np.int64]) -> tuple[Tensor, ...]:
-        """(ids (n, t), lengths (n,), weights (n, t)); 0 after the end."""
-        places, inside, lengths = self.places(rows)
-        ids = torch.where(inside, self._ids[places].long(), 0)
-        return ids, lengths, torch.where(inside, self._weights[places], 0)
-
-
-class Piece(NamedTuple):
-    """Characters of a text that stand for the word at a place of its bag, with this weight."""
-
-    start: int
-    end: int
-    place: int
-    weight: float
-
-
-FIRST = 2  # of the ids that are words: 0 is padding, 1 an unknown word
-
-
-class SetInput:
-    """Words with TF-IDF weights, or any features with their values."""
-
-    def __init__(self, config: RankAEConfig) -> None:
-        settings = MatrixConfig(
-            **settings_of(TokenConfig, config),
-            min_df=config.min_count,
-            max_features=config.max_words,
-            max_length=config.max_length,
-            sublinear_tf=config.sublinear_tf,
-            norm=config.normalise,
-            normalise_sparse=config.normalise,
-        )
-        self.features = MatrixFeatures(settings)
-
-    def fit(self, train: Corpus, device: torch.device) -> Bags:
-        return self.bags(as_rows(self.features.fit(train)), device)
-
-    def encode(self, corpus: Corpus, device: torch.device) -> Bags:
-        return self.bags(as_rows(self.features.transform(corpus)), device)
-
-    def bags(self, rows: csr_array, device: torch.device) -> Bags:
-        return Bags(Encoded(rows.indices + FIRST, rows.indptr.astype(np.int64)), rows.data, device)
-
-    def __len__(self) -> int:
-        return self.features.n_features + FIRST
-
-    def vocabulary(self) -> Vocabulary | None:
-        if self.features.kind != "text":
-            return None
-        return Vocabulary(("", "", *self.features.terms(range(self.features.n_features))))
-
-    def pieces(self, doc: Doc) -> list[Piece]:
-        found = self.features.spans(doc)
-        place = {column: i for i, column in enumerate(sorted({piece.column for piece in found}))}
-        return [Piece(p.start, p.end, place[p.column], p.value) for p in found]
-
-    def save(self, folder: Path) -> None:
-        self.features.save(folder)
-
-    def load(self, folder: Path) -> None:
-        self.features = MatrixFeatures.load(folder)
-
-
-class SequenceInput:
-    """Words in their order, of equal weight: what the BiLSTM reads."""
-
-    def __init__(self, config: RankAEConfig) -> None:
-        self.config = config
-        self.words = Vocabulary(("", ""))
-
-    def fit(self, train: Corpus, device: torch.device) -> Bags:
-        check_fields(train, self.config)
-        self.words = Vocabulary.fit(
-            tokenise_corpus(train, self.config),
-            min_count=self.config.min_count,
-            max_size=self.config.max_words,
-            max_length=self.config.max_length,
-        )
-        return self.encode(train, device)
-
-    def encode(self, corpus: Corpus, device: torch.device) -> Bags:
-        encoded = self.words.encode(tokenise_corpus(corpus, self.config), self.config.max_length)
-        return Bags(encoded, np.ones(len(encoded.ids)), device)
-
-    def __len__(self) -> int:
-        return len(self.words)
-
-    def vocabulary(self) -> Vocabulary:
-        return self.words
-
-    def pieces(self, doc: Doc) -> list[Piece]:
-        found = doc_spans(doc, self.config)[: self.config.max_length]
-        return [Piece(start, end, i, 1.0) for i, (start, end, _) in enumerate(found)]
-
-    def save(self, folder: Path) -> None:
-        self.words.save(folder / "words.txt")
-
-    def load(self, folder: Path) -> None:
-        self.words = Vocabulary.load(folder / "words.txt")
+def objective(
+    network: RankAE,
+    words: tuple[Tensor, ...],
+    true: tuple[Tensor, ...],
+    gold: Tensor,
+    config: RankAEConfig,
+) -> Tensor:
+    """Eq. 1, and the cross entropy of the prediction itself where `direct` is not 0."""
+    tokens, lengths, weights = words
+    x = network.features(network.weighted(tokens, weights), lengths)  # x_h (n, d)
+    y = network.encode(*true)  # y_h (n, d)
+    reconstruction = reconstruction_loss(network.decode(y), gold, config)
+    total = F.mse_loss(x.float(), y.float()) + config.balance * reconstruction
+    if config.direct:
+        total = total + config.direct * cross_entropy(network.decode(x), gold)
+    return total
 
 
 # ------------------------------------------------------------------------------------- the system
@@ -341,7 +256,7 @@ class RankAESystem(NeuralSystem):
     """Reads text and features alike; `explain` by gradient, `highlight` as in the paper."""
 
     Config = RankAEConfig
-    Network = RankAE
+    Network = Committee
 
     def __init__(self, config: RankAEConfig, *, device: str = "cpu") -> None:
         super().__init__(config, device=device)
@@ -361,18 +276,12 @@ class RankAESystem(NeuralSystem):
         self.learn(data.lengths, lambda rows: self.batch_loss(rows, data, gold), dev, labels)
 
     def batch_loss(self, rows: NDArray[np.int64], data: Ragged, gold: Ragged) -> Tensor:
-        """Eq. 1, and the cross entropy of the prediction itself where `direct` is not 0."""
-        network, settings = self._network(), self.settings
-        tokens, lengths, weights = data.padded(rows)
+        """The objective of each network, summed."""
+        words, true = data.padded(rows), gold.padded(rows)
         target = gold.multi_hot(rows, self.n_labels).bool()
         with self.precision():
-            x = network.features(network.weighted(tokens, weights), lengths)  # x_h (n, d)
-            y = network.encode(*gold.padded(rows))  # y_h (n, d)
-            reconstruction = reconstruction_loss(network.decode(y), target, settings)
-            total = F.mse_loss(x.float(), y.float()) + settings.balance * reconstruction
-            if settings.direct:
-                total = total + settings.direct * cross_entropy(network.decode(x), target)
-        return total
+            apart = [objective(part, words, true, target, self.settings) for part in self._parts()]
+        return torch.stack(apart).sum()
 
     def word_vectors(self, train: Corpus) -> Tensor | None:
         """Those that were prepared beside the corpus, where its features are words."""
@@ -383,7 +292,7 @@ class RankAESystem(NeuralSystem):
         return None if found is None else torch.from_numpy(found)
 
     def build(self, odds: Tensor, aligned: Tensor | None) -> nn.Module:
-        return RankAE(self.settings, len(self.input), len(odds), aligned)
+        return Committee(self.settings, len(self.input), len(odds), aligned)
 
     def encode(self, corpus: Corpus) -> Bags:
         return self.input.encode(corpus, self.device)
@@ -396,31 +305,44 @@ class RankAESystem(NeuralSystem):
 
     def explain(self, doc: Doc, column: int) -> Sequence[Span]:
         """Gradient x input: how the label's logit D(F(x)) moves with each word's vector."""
-        network, pieces = self._network(), self.input.pieces(doc)
+        parts, pieces = self._parts(), self.input.pieces(doc)
         if column >= self.n_labels or not pieces:
             return []
-        tokens, lengths, weights = self.encode(Corpus.of([doc])).padded(np.array([0]))
-        with torch.no_grad():
-            e = network.words(tokens)  # (1, t, e), of weight 1
-        v = (e * weights[:, :, None]).requires_grad_()
-        logit = network.decode(network.features(v, lengths))[0, column]
-        (gradient,) = torch.autograd.grad(logit, v)
-        speaks = (gradient * e).sum(-1)[0].tolist()  # by place, for weight 1
+        words = self.encode(Corpus.of([doc])).padded(np.array([0]))
+        speaks = torch.stack([spoken(part, words, column) for part in parts]).mean(0).tolist()
         return [Span(p.start, p.end, p.weight * speaks[p.place]) for p in pieces]
 
     def highlight(self, doc: Doc) -> Sequence[Span]:
         """What the channel attention lets pass of each word, whatever the label (§3.4, Figure 5):
         the sum of A over channels."""
-        network, pieces = self._network(), self.input.pieces(doc)
-        if not isinstance(network.attend, ChannelAttention) or not pieces:
+        parts, pieces = self._parts(), self.input.pieces(doc)
+        if self.settings.attention == "off" or not pieces:
             return []
-        tokens, lengths, weights = self.encode(Corpus.of([doc])).padded(np.array([0]))
-        with torch.inference_mode():
-            states = network.context(network.weighted(tokens, weights), lengths)
-            passed = network.attend.weights(states).sum(-1)[0].tolist()
+        words = self.encode(Corpus.of([doc])).padded(np.array([0]))
+        passed = torch.stack([let_pass(part, words) for part in parts]).mean(0).tolist()
         return [Span(p.start, p.end, passed[p.place]) for p in pieces]
 
-    def _network(self) -> RankAE:
+    def _parts(self) -> list[RankAE]:
         network = self.fitted()
-        assert isinstance(network, RankAE)
-        return network
+        assert isinstance(network, Committee)
+        return [part for part in network.parts if isinstance(part, RankAE)]
+
+
+def spoken(network: RankAE, words: tuple[Tensor, ...], column: int) -> Tensor:
+    """(t,): gradient x input of a label's logit at each place of one document, for weight 1."""
+    tokens, lengths, weights = words
+    with torch.no_grad():
+        e = network.words(tokens)  # (1, t, e)
+    v = (e * weights[:, :, None]).requires_grad_()
+    logit = network.decode(network.features(v, lengths))[0, column]
+    (gradient,) = torch.autograd.grad(logit, v)
+    return (gradient * e).sum(-1)[0]
+
+
+@torch.inference_mode()
+def let_pass(network: RankAE, words: tuple[Tensor, ...]) -> Tensor:
+    """(t,): the sum of A over channels at each place of one document."""
+    tokens, lengths, weights = words
+    states = network.context(network.weighted(tokens, weights), lengths)
+    assert isinstance(network.attend, ChannelAttention)
+    return network.attend.weights(states).sum(-1)[0]

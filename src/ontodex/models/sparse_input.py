@@ -9,15 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from ontodex.errors import RunError
 from ontodex.train import store
+from ontodex.train.loop import LoopConfig
 
 SHARD_BYTES = 15 * 2**20  # so that a run can travel in small files
+_LONG = 30_000  # features; a batch of 128 abstracts has some 5,000 different words
 
 Rows = NDArray[np.int64]
 
@@ -46,21 +47,31 @@ class SparseInput:
         return self._columns[places].long(), starts, self._values[places]
 
 
-class SparseLinear(nn.Module):
-    """A linear layer whose cost follows the non-zeros of its input."""
+class SparseLinear(nn.EmbeddingBag):
+    """A linear layer whose cost follows the non-zeros of its input; with `by_row` the cost of the
+    optimizer does too (`train/rows.py`)."""
 
-    def __init__(self, n_features: int, width: int, *, typical_length: float) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(n_features, width))
-        self.bias = nn.Parameter(torch.zeros(width))
+    def __init__(
+        self, n_features: int, width: int, *, typical_length: float, by_row: bool = False
+    ) -> None:
         # Outputs start at about 0.1 each, however long the documents' rows are.
-        nn.init.normal_(self.weight, std=0.1 / max(typical_length, 1e-6))
+        weight = torch.empty(n_features, width).normal_(std=0.1 / max(typical_length, 1e-6))
+        super().__init__(n_features, width, mode="sum", sparse=by_row, _weight=weight)
+        self.bias = nn.Parameter(torch.zeros(width))
 
-    def forward(self, columns: Tensor, starts: Tensor, values: Tensor) -> Tensor:
-        summed = F.embedding_bag(
-            columns, self.weight, starts, mode="sum", per_sample_weights=values
-        )
-        return summed + self.bias
+    def forward(
+        self,
+        input: Tensor,
+        offsets: Tensor | None = None,
+        per_sample_weights: Tensor | None = None,
+    ) -> Tensor:
+        """Columns and values of all documents, and where each document starts among them."""
+        return super().forward(input, offsets, per_sample_weights) + self.bias
+
+
+def long_table(n_features: int, settings: LoopConfig) -> bool:
+    """Whether a step reads so few of the features' rows that they are better learned by row."""
+    return n_features >= _LONG and settings.optimizer == "adam"
 
 
 def save_network(folder: Path, network: nn.Module) -> None:
@@ -98,6 +109,7 @@ __all__ = [
     "SparseLinear",
     "load_finite",
     "load_network",
+    "long_table",
     "save_network",
     "typical_length",
 ]

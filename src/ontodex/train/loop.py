@@ -31,6 +31,7 @@ from torch import Tensor, nn
 
 from ontodex.errors import RunError
 from ontodex.train import checkpoint
+from ontodex.train.device import give_memory_back
 from ontodex.train.log import TrainingLog
 from ontodex.train.rows import (
     RowAdamW,
@@ -111,6 +112,7 @@ def fit(
     on the progress bar what is being trained. `stop` ends after so many epochs of a schedule that
     is made for `config.epochs`. What `figures()` gives after an epoch is put into its log line.
     """
+    give_memory_back()
     trainer = _Trainer(network, batches, loss, config, score, folder, after_step, title)
     trainer.last = min(config.epochs, stop or config.epochs)
     trainer.figures = figures

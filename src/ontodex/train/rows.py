@@ -1,8 +1,9 @@
 """Tables of which a step reads few rows: their gradients, their Adam, their averages.
 
-A network says that a parameter is such a table by `nn.Embedding(..., sparse=True)`: its gradient
-names the rows that the batch read and is empty elsewhere. What is here touches those rows alone, so
-that a step costs what it reads, however long the table (docs/decisions/0007-tables-by-row.md).
+A network says that a parameter is such a table by `nn.Embedding(..., sparse=True)`, or a bag of
+them: its gradient names the rows that the batch read and is empty elsewhere. What is here touches
+those rows alone, so that a step costs what it reads, however long the table
+(docs/decisions/0007-tables-by-row.md).
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from torch import Tensor, nn
 
 def tables_of(network: nn.Module) -> list[Tensor]:
     """The parameters of a network whose gradients name rows."""
-    return [m.weight for m in network.modules() if isinstance(m, nn.Embedding) and m.sparse]
+    tables = (m for m in network.modules() if isinstance(m, nn.Embedding | nn.EmbeddingBag))
+    return [table.weight for table in tables if table.sparse]
 
 
 def merge_rows(parameters: Iterable[Tensor]) -> None:
