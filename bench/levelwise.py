@@ -1,11 +1,13 @@
-"""Tables 2 to 5 and Figure 5 of paper 000 in our numbers, from a prepared folder.
+"""Every row of the tables of paper 000 in our numbers, from a prepared folder.
 
     python bench/levelwise.py carried/eurlex out --ontology carried/eurlex/ontology.json \
         --rows full words sampling threshold label max flat --seeds 1 --set model.max_level=4
+    python bench/levelwise_tables.py out
 
-The folder is what `ontodex prepare train dev test --out` wrote; nothing outside the core is needed
-(matplotlib for the figure), so this runs on a GPU machine. What is finished lies below `out`: a
-command that was stopped goes on, and rows that differ only after pass 1 or pass 2 share them.
+The folder is what `ontodex prepare train dev test --out` wrote; nothing outside the core is needed,
+so this runs on a GPU machine. What is finished lies below `out`: a command that was stopped goes
+on, and rows that differ only after pass 1 or pass 2 share them. levelwise_tables.py makes tables,
+claims and figures of the result files. `--steps N` only measures what a step of training costs.
 """
 
 from __future__ import annotations
@@ -20,17 +22,32 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.sparse import csr_array
 
 from ontodex.config import build, read
 from ontodex.decide.threshold import above
 from ontodex.evaluate import evaluate
 from ontodex.evaluate.sets import count_by_document, count_by_label, macro, micro
+from ontodex.models.level_passes import Batch, precision
 from ontodex.models.levelwise import Levelwise
 from ontodex.ontology import read_ontology
 from ontodex.train.device import describe, pick
 from ontodex.types import Corpus, LabelSpace, Ranking
 
+# The reader of `attentionxml`, one for all levels, which learn from every document.
+ATTENTIVE: dict[str, Any] = {
+    "reader": "attention",
+    "encoder": "shared",
+    "documents": "all",
+    "windows": [],
+    "width": 256,
+    "hidden": 512,
+    "value": 512,
+    "bag": 1024,
+    "word_dropout": 0.3,
+    "train": {"batch": 128, "epochs": 8},
+}
 ROWS: dict[str, dict[str, Any]] = {
     "full": {},
     "words": {"inputs": "words", "merge": "threshold"},
@@ -43,22 +60,19 @@ ROWS: dict[str, dict[str, Any]] = {
     "max": {"pooling": "max"},
     "fixed": {"pooling": "fixed", "chunks": 8},
     "flat": {"max_level": 1, "merge": "threshold"},
-    "attention": {"reader": "attention"},
-    "attention-threshold": {"reader": "attention", "merge": "threshold"},
-    "attention-flat": {"reader": "attention", "max_level": 1, "merge": "threshold"},
     "all-documents": {"documents": "all"},
     "expanded": {"expand": "lowest"},
-}
-TABLE_4 = {  # our row -> (the paper's name, its MaP, MaR, MaF)
-    "sampling": ("Sampling", 49.56, 51.21, 50.37),
-    "max": ("Max pooling", 51.56, 65.52, 57.70),
-    "label": ("Dynamic pooling & label-based", 61.20, 57.21, 59.14),
-    "full": ("Dynamic pooling & level-based", 53.22, 70.65, 60.77),
+    "shared": {"encoder": "shared"},
+    "attention": {"reader": "attention"},
+    "attentive": ATTENTIVE,
+    "attentive-threshold": {**ATTENTIVE, "merge": "threshold"},
+    "attentive-sampling": {**ATTENTIVE, "merge": "sampling"},
+    "attentive-flat": {**ATTENTIVE, "max_level": 1, "merge": "threshold"},
 }
 RANKED = ("P@1", "P@3", "P@5", "nDCG@1", "nDCG@3", "nDCG@5")
 SETS = ("MiP", "MiR", "MiF", "MaP", "MaR", "MaF")
 MOST_K = 10
-RARE = (10, 50)  # training documents of a rare label
+RARE = ((10, 14), (15, 19), (20, 29), (30, 39), (40, 50))  # training documents of rare labels
 
 
 def main() -> None:
@@ -68,22 +82,31 @@ def main() -> None:
     parser.add_argument("--ontology", type=Path, required=True)
     parser.add_argument("--rows", nargs="+", default=["full"], choices=list(ROWS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    parser.add_argument("--set", dest="overrides", action="append", default=[])
+    parser.add_argument(
+        "--set", dest="common", action="append", default=[], help="a row outranks it"
+    )
+    parser.add_argument("--over", action="append", default=[], help="outranks the rows' settings")
     parser.add_argument("--min-count", type=int, default=1, help="of labels, in training")
+    parser.add_argument("--steps", type=int, help="only time so many steps of each row")
     arguments = parser.parse_args()
-    logging.basicConfig(format="%(message)s", level=logging.INFO)
+    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
     corpora = {part: Corpus.open(arguments.folder / part) for part in ("train", "dev", "test")}
     ontology = read_ontology(arguments.ontology)
     labels = LabelSpace.of(corpora["train"], ontology, min_count=arguments.min_count)
+    arguments.out.mkdir(parents=True, exist_ok=True)
     for seed in arguments.seeds:
         for row in arguments.rows:
             result = arguments.out / f"{row}-{seed}.json"
             if not result.exists():
-                found = measure(row, seed, arguments.overrides, corpora, labels, arguments.out)
+                system = begin(row, seed, arguments.common, arguments.over)
+                if arguments.steps:
+                    time_steps(row, system, corpora, labels, arguments.steps)
+                    continue
+                system.work = arguments.out / "work"
+                system.work.mkdir(parents=True, exist_ok=True)
+                found = {"row": row, "seed": seed, **measure(system, corpora, labels)}
                 result.write_text(json.dumps(found, indent=1) + "\n")
             say(json.dumps(summary(json.loads(result.read_text()))))
-    results = {path.stem: json.loads(path.read_text()) for path in arguments.out.glob("*-*.json")}
-    write_tables(results, arguments.out)
 
 
 def say(line: str) -> None:
@@ -91,53 +114,51 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def measure(
-    row: str,
-    seed: int,
-    overrides: Sequence[str],
-    corpora: Mapping[str, Corpus],
-    labels: LabelSpace,
-    out: Path,
-) -> dict[str, Any]:
+def begin(row: str, seed: int, common: Sequence[str], over: Sequence[str]) -> Levelwise:
+    """The system of a row."""
+    model = joined(read(None, common).get("model", {}), ROWS[row])
+    model = joined(model, read(None, over).get("model", {}))
+    model = joined(model, {"train": {"seed": seed}, "pointer": {"train": {"seed": seed}}})
+    return Levelwise(build(Levelwise.Config, model, "model"), device=pick("auto"))
+
+
+def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Both tables in one; the other's values count, within inner tables too."""
+    both = dict(one)
+    for key, value in other.items():
+        both[key] = joined(both.get(key, {}), value) if isinstance(value, dict) else value
+    return both
+
+
+def measure(system: Levelwise, corpora: Mapping[str, Corpus], labels: LabelSpace) -> dict[str, Any]:
     """Train one row, or what of it is not there yet, and measure everything on test."""
-    model = dict(read(None, overrides).get("model", {}))
-    for key, value in {**ROWS[row], "train": {"seed": seed}}.items():
-        model[key] = {**model.get(key, {}), **value} if isinstance(value, dict) else value
-    device = pick("auto")
-    system = Levelwise(build(Levelwise.Config, model, "model"), device=device)
-    system.work = out / "work"
-    system.work.mkdir(parents=True, exist_ok=True)
+    device = system.device
     began = time.monotonic()
     system.fit(corpora["train"], corpora["dev"], labels)
     took = time.monotonic() - began
     began = time.monotonic()
     ranking = system.rank(corpora["test"], 100)
     speed = len(ranking) / (time.monotonic() - began)
-    decided = system.decide(corpora["test"])
-    gold = labels.gold(corpora["test"])
-    metrics = evaluate(gold, ranking, decided, labels, replicates=0)
+    decided = {part: system.decide(corpora[part]) for part in ("dev", "test")}
+    gold = {part: labels.gold(corpora[part]) for part in ("dev", "test")}
+    metrics = evaluate(gold["test"], ranking, decided["test"], labels, replicates=0)
+    seconds = {name: round(value, 1) for name, value in system.seconds.items()}
+    memory = torch.cuda.max_memory_allocated() / 2**30 if device.type == "cuda" else None
     return {
-        "row": row,
-        "seed": seed,
-        "settings": model,
-        "hardware": describe(device),
-        "seconds": {"in this process": round(took, 1)}
-        | {name: round(value, 1) for name, value in system.seconds.items()},
-        "memory GiB": memory(device),
+        "hardware": describe(str(device)),
+        "seconds": {"in this process": round(took, 1), **seconds, "in all": sum(seconds.values())},
+        "memory GiB": memory and round(memory, 2),
         "documents a second": round(speed),
         "test": {name: round(100 * metrics[name], 2) for name in (*RANKED, "PSP@5", *SETS)},
+        "dev": figures(gold["dev"], decided["dev"]),
         "passes": level_metrics(system, corpora, labels),
+        "rare": rare_recall(gold["test"], [decided["test"]], labels),
         "curves": system.curves,
+        "share of a step": level_shares(system, corpora["train"]),
     }
 
 
-def memory(device: str) -> float | None:
-    """The most GPU memory that tensors took."""
-    if not device.startswith("cuda"):
-        return None
-    import torch
-
-    return round(torch.cuda.max_memory_allocated() / 2**30, 2)
+# ------------------------------------------------------------------------------------ each level
 
 
 def level_metrics(
@@ -157,17 +178,14 @@ def level_metrics(
                 rest = level.columns[level.columns != names["Humans"]]
                 groups[f"{level.number} without Humans"] = rest
             for name, columns in groups.items():
-                on_dev = of_level(golds["dev"], dev[number][place], columns)
-                on_test = of_level(golds["test"], test[number][place], columns)
-                best = best_k(*on_dev)
-                truth, ranking = on_test
-                chosen = ranking.keep(above(ranking, one.at_level))
+                best = best_k(*of_level(golds["dev"], dev[number][place], columns))
+                truth, ranking = of_level(golds["test"], test[number][place], columns)
                 levels[name] = {
                     "documents": len(ranking),
                     "labels": len(columns),
                     "K": best,
                     "top K": figures(truth, ranking.cut(best)),
-                    "OFO": figures(truth, chosen),
+                    "OFO": figures(truth, ranking.keep(above(ranking, one.at_level))),
                 }
         kept = [r.keep(above(r, one.thresholds)) for r in test[number]]
         found.append({"levels": levels, "rare": rare_recall(golds["test"], kept, labels)})
@@ -203,129 +221,98 @@ def figures(gold: csr_array, decided: Ranking) -> dict[str, float]:
 
 
 def rare_recall(gold: csr_array, kept: Sequence[Ranking], labels: LabelSpace) -> dict[str, Any]:
-    """Of the occurrences of rare labels, how many were predicted; and how many predictions hit."""
-    least, most = RARE
-    rare = np.flatnonzero((labels.frequency >= least) & (labels.frequency <= most))
+    """By training documents of a label: how many there are, how often they are true in test, how
+    often predicted, and how often both."""
     counts = [count_by_label(gold, ranking) for ranking in kept]
-    hits = sum(int(c.hit[rare].sum()) for c in counts)
-    predicted = sum(int(c.predicted[rare].sum()) for c in counts)
-    true = int(counts[0].gold[rare].sum())
-    return {
-        "labels": len(rare),
-        "occurrences": true,
-        "recall": round(100 * hits / max(1, true), 2),
-        "precision": round(100 * hits / max(1, predicted), 2),
-    }
+    hit, predicted = (sum(getattr(c, name) for c in counts) for name in ("hit", "predicted"))
+    found = {}
+    for least, most in RARE:
+        rare = np.flatnonzero((labels.frequency >= least) & (labels.frequency <= most))
+        found[f"{least} to {most}"] = {
+            "labels": len(rare),
+            "true": int(counts[0].gold[rare].sum()),
+            "predicted": int(predicted[rare].sum()),
+            "hit": int(hit[rare].sum()),
+        }
+    return found
+
+
+# ------------------------------------------------------------------------------------------ time
+
+
+def level_shares(system: Levelwise, train: Corpus, batches: int = 8) -> dict[str, float]:
+    """For each level, its share of the time of a training step. The levels train together, so this
+    is measured apart, after everything else: it moves the figures of batch norm."""
+    assert system.reading is not None
+    network = system.passes[0].network.train()
+    streams = system.reading.streams(train, system.device)
+    seconds = np.zeros(len(system.levels))
+    size = min(len(train), batches * system.config.train.batch)
+    for number, rows in enumerate(np.array_split(np.arange(size), batches)):
+        for place in range(len(system.levels)):
+            began = clock(system.device)
+            with precision(system.device):
+                logits = Batch(network, streams, rows).logits(place, np.arange(len(rows)))
+            logits.square().mean().backward()
+            if number:  # the first is slower
+                seconds[place] += clock(system.device) - began
+    network.zero_grad(set_to_none=True)
+    share = seconds / max(seconds.sum(), 1e-9)
+    return {str(m.number): round(float(s), 3) for m, s in zip(system.levels, share, strict=True)}
+
+
+def clock(device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+def time_steps(
+    row: str, system: Levelwise, corpora: Mapping[str, Corpus], labels: LabelSpace, steps: int
+) -> None:
+    """Print what a step costs: operations (on a GPU: kernels) it starts, its time and memory."""
+    from torch.profiler import ProfilerActivity, profile
+
+    trainer = system.trainer(system.stage(corpora["train"], corpora["dev"], labels))
+    network = trainer.network(np.arange(len(corpora["train"]))).train()
+    step = trainer.losses(network)
+    rows = np.array_split(np.arange(min(len(corpora["train"]), system.config.train.batch * 8)), 8)
+    for some_rows in rows[:2]:
+        step(some_rows).backward()
+    began = clock(system.device)
+    for number in range(steps):
+        network.zero_grad(set_to_none=True)
+        step(rows[number % 8]).backward()
+    took = (clock(system.device) - began) / steps
+    on_gpu = system.device.type == "cuda"
+    kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
+    with profile(activities=kinds) as seen:
+        step(rows[0]).backward()
+    names = {"cudaLaunchKernel", "cudaMemcpyAsync", "cudaMemsetAsync", "cuLaunchKernel"}
+    launches = sum(
+        one.count for one in seen.key_averages() if (one.key in names if on_gpu else leaf(one.key))
+    )
+    peak = torch.cuda.max_memory_allocated() / 2**30 if on_gpu else None
+    found = {"row": row, "ms a step": round(1000 * took, 1), "launches": launches, "GiB": peak}
+    say(json.dumps(found))
+
+
+def leaf(name: str) -> bool:
+    """Whether an operation of a CPU profile would be a kernel on a GPU."""
+    views = (
+        "view", "reshape", "slice", "select", "transpose", "expand", "as_strided",
+        "as_strided_", "empty", "empty_like", "detach", "t", "permute", "split",
+        "unsqueeze", "squeeze", "alias", "flatten", "narrow", "unflatten", "linear",
+        "matmul", "to", "_to_copy", "resize_", "unbind", "resolve_conj",
+        "empty_strided", "promote_types", "clone", "contiguous", "zeros", "ones",
+        "diff", "_reshape_alias", "slice_backward", "masked_fill", "dropout",
+    )  # fmt: skip
+    return name.startswith("aten::") and name.removeprefix("aten::") not in views
 
 
 def summary(result: Mapping[str, Any]) -> dict[str, Any]:
-    kept = ("row", "seed", "seconds", "memory GiB", "documents a second", "test")
-    return {name: result[name] for name in kept} | {
-        "rare": [one["rare"]["recall"] for one in result["passes"]]
-    }
-
-
-# ------------------------------------------------------------------------------ tables, figure
-
-
-def write_tables(results: Mapping[str, Any], out: Path) -> None:
-    """tables.md with Tables 2 to 5, figure5.png; the tables are printed too."""
-    text = "\n\n".join(
-        [
-            *(level_table(results, names) for names in (SETS[:3], SETS[3:])),
-            merge_table(results),
-            ranking_table(results),
-        ]
-    )
-    (out / "tables.md").write_text(text + "\n")
-    say(text)
-    for stem, result in results.items():
-        if stem.startswith("full-"):
-            draw(result["curves"], out / f"figure5-{result['seed']}.png")
-
-
-def level_table(results: Mapping[str, Any], names: Sequence[str]) -> str:
-    """Table 2 (micro) or 3 (macro): blocks of inputs, levels side by side, top K and OFO."""
-    blocks = {
-        "words": ("words", 0),
-        "words, keywords": ("full", 0),
-        "words, keywords, levels": ("full", 1),
-    }
-    lines: list[str] = []
-    for title, (row, number) in blocks.items():
-        runs = [r for r in results.values() if r["row"] == row and len(r["passes"]) > number]
-        if not runs:
-            continue
-        tables = [run["passes"][number]["levels"] for run in runs]
-        shown = [level for level in tables[0] if tables[0][level]["OFO"]]
-        if not lines:
-            heads = [f"level {level} top K | OFO" for level in shown]
-            lines = [
-                "| inputs | | " + " | ".join(heads) + " |",
-                "|---" * (2 + 2 * len(shown)) + "|",
-            ]
-        for name in names:
-            cells = [
-                f"{mean([t[level][kind][name] for t in tables]):.2f}"
-                for level in shown
-                for kind in ("top K", "OFO")
-            ]
-            lines.append(f"| {title} | {name} | " + " | ".join(cells) + " |")
-    table = "Table 2" if names[0] == "MiP" else "Table 3"
-    return f"{table}, {', '.join(names)} at each level\n\n" + "\n".join(lines)
-
-
-def merge_table(results: Mapping[str, Any]) -> str:
-    """Table 4 and the other ways to merge: ours beside the paper's (on other data)."""
-    lines = [
-        "| row | MaP | MaR | MaF | MiP | MiR | MiF | paper's MaP, MaR, MaF |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for row in sorted({result["row"] for result in results.values()}, key=list(ROWS).index):
-        runs = [r["test"] for r in results.values() if r["row"] == row]
-        cells = [spread([run[name] for run in runs]) for name in (*SETS[3:], *SETS[:3])]
-        name, *quoted = TABLE_4.get(row, ("",))
-        paper = f"{name}: " + ", ".join(map(str, quoted)) if quoted else ""
-        lines.append(f"| {row} | " + " | ".join([*cells, paper]) + " |")
-    return "Table 4, the merged sets\n\n" + "\n".join(lines)
-
-
-def ranking_table(results: Mapping[str, Any]) -> str:
-    lines = ["| row | " + " | ".join(RANKED) + " |", "|---" * (1 + len(RANKED)) + "|"]
-    for row in sorted({result["row"] for result in results.values()}, key=list(ROWS).index):
-        runs = [r["test"] for r in results.values() if r["row"] == row]
-        cells = [spread([run[name] for run in runs]) for name in RANKED]
-        lines.append(f"| {row} | " + " | ".join(cells) + " |")
-    return "Table 5, the ranking\n\n" + "\n".join(lines)
-
-
-def mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
-def spread(values: Sequence[float]) -> str:
-    """The mean, and the range of several seeds."""
-    if len(values) == 1:
-        return f"{values[0]:.2f}"
-    return f"{mean(values):.2f} ({min(values):.2f} to {max(values):.2f})"
-
-
-def draw(curves: Mapping[str, Any], path: Path) -> None:
-    """Figure 5: macro precision, recall and F over the stream, a panel a level."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(1, len(curves), figsize=(3 * len(curves), 3), squeeze=False)
-    for axis, (level, curve) in zip(axes[0], curves.items(), strict=True):
-        for name in SETS[3:]:
-            axis.plot(curve["documents"], curve[name], label=name)
-        axis.set(title=f"level {level}", xlabel="documents", ylim=(0, 1))
-    axes[0, 0].legend()
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    pyplot.close(figure)
+    kept = ("row", "seed", "seconds", "memory GiB", "documents a second", "dev", "test")
+    return {name: result[name] for name in kept}
 
 
 if __name__ == "__main__":

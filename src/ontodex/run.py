@@ -28,6 +28,7 @@ from ontodex.models.base import (
     Decides,
     Explains,
     ExplainsSet,
+    Illustrates,
     Model,
     Refits,
     Resumes,
@@ -423,6 +424,9 @@ class Run:
                     "trained on": f"{self.about['train']['documents']:,} documents",
                     "in": f"{self.about['train_seconds']:,.0f} s on {self.about['hardware']}",
                 },
+                illustrations=self.model.illustrations()
+                if isinstance(self.model, Illustrates)
+                else (),
             )
         return metrics
 

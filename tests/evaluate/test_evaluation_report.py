@@ -11,6 +11,7 @@ from lxml import html
 from scipy.sparse import csr_array
 
 from ontodex.evaluate import evaluate
+from ontodex.evaluate.plots import Illustration, Panel
 from ontodex.evaluate.report import write_report
 from ontodex.types import Corpus, Doc, LabelSpace, Ontology, Ranking
 
@@ -191,3 +192,27 @@ def test_a_browser_shows_it_light_and_dark(report, tmp_path):
         with image.open(shot) as picture:
             colours[scheme] = picture.convert("RGB").getpixel((2, 2))
     assert colours == {"dark": (0x15, 0x18, 0x1C), "light": (0xFB, 0xFA, 0xF7)}
+
+
+def test_what_a_system_draws_of_itself_is_a_section_with_a_plot_a_panel(parts, metrics, tmp_path):
+    gold, ranking, labels, docs, _ = parts
+    panels = [Panel(f"level {m}", [10, 2000], {"MaP": [0.0, 1.0]}) for m in (1, 2)]
+    write_report(
+        tmp_path / "report.html",
+        metrics,
+        title="drawn",
+        gold=gold,
+        ranking=ranking,
+        decided=None,
+        labels=labels,
+        corpus=docs,
+        illustrations=[Illustration("Settled <script>", "Over time.", "documents", panels)],
+    )
+    page = html.fromstring((tmp_path / "report.html").read_text(encoding="utf-8"))
+    drawn = [svg for svg in page.iter("svg") if "Settled" in svg.get("aria-label")]
+    assert [svg.get("aria-label").rsplit(", ", 1)[1] for svg in drawn] == ["level 1", "level 2"]
+    assert "2,000" in text_of(drawn[0]), "the axis ends at the last x"
+    start, end = drawn[0].find(".//polyline").get("points").split()
+    assert [start.split(",")[1], end.split(",")[1]] == ["234.0", "38.0"], "from 0 to 1"
+    assert float(end.split(",")[0]) == 626
+    assert not page.xpath("//script|//img")

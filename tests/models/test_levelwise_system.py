@@ -240,7 +240,7 @@ def test_saved_and_loaded_with_pointer_it_decides_the_same(work, tmp_path):
 def test_the_curves_of_ofo_are_kept_for_each_level(system):
     assert list(system.curves) == ["1", "2"]
     assert system.curves["2"]["documents"][-1] == len(TRAIN)
-    assert system.curves["2"]["MaF"][-1] > system.curves["2"]["MaF"][0] - 0.2
+    assert system.curves["2"]["MaF"][-1] > 0.6
 
 
 def test_an_ontology_is_needed_and_the_message_offers_another_way():
@@ -369,7 +369,9 @@ def test_a_run_evaluates_and_suggests_what_the_system_decides(tmp_path):
     brief = dataclasses.replace(CONFIG, inputs="words", train=BRIEF)
     settings = dataclasses.asdict(brief) | {"name": "levelwise"}
     run = train({"model": settings}, tmp_path / "run", train=TRAIN, dev=DEV, ontology=ONTOLOGY)
-    metrics = run.evaluate(TEST)
+    metrics = run.evaluate(TEST, report=True)
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert all(f"How the thresholds settled, level {m}" in page for m in (1, 2)), "Figure 5"
     own = set_metrics(GOLD, run.model.decide(TEST))  # type: ignore[attr-defined]
     assert metrics["MiF"] == pytest.approx(own["MiF"])
     decided = run.decide(TEST.select([0]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
@@ -18,11 +19,23 @@ from ontodex.models.level_network import (
     LevelNetwork,
     LevelNetworks,
     LevelwiseConfig,
+    Read,
     Tables,
+    Told,
+    WordReader,
     chunk_maxima,
+    maxima_by_place,
 )
-from ontodex.models.level_plan import Category, Level, chunks_of, plan_levels
-from ontodex.ontology.levels import Levels
+from ontodex.models.level_plan import (
+    MOST_CATEGORIES,
+    Category,
+    Level,
+    chunks_of,
+    deal_out,
+    plan_levels,
+)
+from ontodex.models.parts import in_groups
+from ontodex.ontology.levels import UNPLACED, Levels
 from ontodex.types import Ranking
 
 SMALL = LevelwiseConfig(
@@ -33,6 +46,7 @@ SMALL = LevelwiseConfig(
     value=4,
     bottleneck=5,
     windows=(2, 3),
+    set_windows=(2, 3),
     word_dropout=0,
     dropout=0,
     neighbours=4,
@@ -63,29 +77,46 @@ def test_chunk_maxima_equal_the_paper_in_loops(chunks):
     x = torch.randn(6, 7, 3, dtype=torch.double)
     lengths = torch.tensor([7, 6, 5, 3, 1, 0])
     expected = maxima_by_loops(x, lengths, chunks)
-    torch.testing.assert_close(chunk_maxima(x, lengths, chunks), expected)
+    for maxima in (chunk_maxima, maxima_by_place):  # a CPU's way and a GPU's
+        one, other = maxima(x, lengths, [chunks, 2])
+        torch.testing.assert_close(one, expected)
+        torch.testing.assert_close(other, maxima_by_loops(x, lengths, 2))
 
 
 def test_one_chunk_is_max_pooling_and_an_empty_sequence_gives_zeros():
     x = torch.randn(2, 4, 3)
-    pooled = chunk_maxima(x, torch.tensor([4, 0]), 1)
+    (pooled,) = chunk_maxima(x, torch.tensor([4, 0]), [1])
     torch.testing.assert_close(pooled[0, 0], x[0].amax(dim=0))
     assert torch.equal(pooled[1], torch.zeros(1, 3))
 
 
-def test_gradients_of_chunk_maxima():
+@pytest.mark.parametrize("maxima", [chunk_maxima, maxima_by_place])
+def test_gradients_of_chunk_maxima(maxima):
     x = torch.randn(2, 6, 2, dtype=torch.double, requires_grad=True)
     lengths = torch.tensor([6, 3])
-    assert torch.autograd.gradcheck(lambda y: chunk_maxima(y, lengths, 4), x)
+    assert torch.autograd.gradcheck(lambda y: maxima(y, lengths, [4, 1]), x)
+
+
+def test_maxima_are_found_in_half_precision_too():
+    x = torch.randn(3, 9, 4)
+    lengths = torch.tensor([9, 2, 0])
+    for half in (torch.float16, torch.bfloat16):
+        low = x.to(half)
+        for one, other in zip(
+            maxima_by_place(low, lengths, [1, 4]), chunk_maxima(x, lengths, [1, 4]), strict=True
+        ):
+            assert one.dtype == half
+            torch.testing.assert_close(one, other.to(half))
 
 
 def test_convolutions_see_their_window_and_zeros_outside_the_text():
-    convolve = Convolutions(3, 2, (2, 3)).double()
+    convolve = Convolutions(3, 2, (2, 3, 5)).double()
     x = torch.randn(1, 4, 3, dtype=torch.double)
     seen = convolve(x)
+    torch.testing.assert_close(convolve.by_product(x), seen)  # a GPU's way
     for t in range(4):
         features = []
-        for layer, window in zip(convolve.each, (2, 3), strict=True):
+        for layer, window in zip(convolve.each, (2, 3, 5), strict=True):
             first = t - (window - 1) // 2
             for filter_, bias in zip(layer.weight, layer.bias, strict=True):
                 inside = [i for i in range(window) if 0 <= first + i < 4]
@@ -117,6 +148,30 @@ def test_levels_are_planned_from_occurrences():
     ]
 
 
+def test_many_tops_are_dealt_out_to_categories_of_near_equal_weight():
+    """40 tops with a label each, of 1 to 40 documents; label 40 is below the two heaviest, which
+    the dealing puts into different categories; label 41 has no position."""
+    names = (*(f"top {g}" for g in range(40)), UNPLACED)
+    rows = [*([g] for g in range(40)), [38, 39], [40]]
+    membership = np.zeros((42, 41), dtype=bool)
+    for row, columns in enumerate(rows):
+        membership[row, columns] = True
+    placed = Levels(np.ones(42, dtype=np.int32), names, csr_array(membership))
+    frequency = np.array([*range(1, 41), 5, 7])
+    dealt = deal_out(placed, frequency)
+    assert len(dealt.categories) == MOST_CATEGORIES + 1
+    weights = dealt.membership.T.astype(int) @ frequency
+    assert weights[:-1].max() - weights[:-1].min() < 20
+    assert dealt.membership[[41]].indices.tolist() == [MOST_CATEGORIES], "alone, as before"
+    assert len(dealt.membership[[40]].indices) == 2
+    assert np.diff(dealt.membership.indptr).min() == 1
+
+
+def test_few_tops_are_categories_as_they_are():
+    placed = Levels(np.array([1], dtype=np.int32), ("x",), csr_array(np.ones((1, 1), bool)))
+    assert deal_out(placed, np.array([1])) is placed
+
+
 def read_out_by_loops(network: LevelNetwork, streams: dict[str, tuple[Tensor, Tensor]]) -> Tensor:
     """Pooling, norm, bottleneck and sigmoid layer of each category, a document at a time."""
     pools = network.pools
@@ -144,11 +199,19 @@ def read_out_by_loops(network: LevelNetwork, streams: dict[str, tuple[Tensor, Te
 
 
 def level_network(**more: object) -> LevelNetwork:
-    from dataclasses import replace
-
     torch.manual_seed(1)
     config = replace(SMALL, **more)  # type: ignore[arg-type]
     return LevelNetwork(config, LEVEL, ["keywords", "above"], torch.randn(3)).double().eval()
+
+
+def logits_of(network: LevelNetwork, words: Read, **sets: Read) -> Tensor:
+    """The level's logits for vectors of words, read by convolutions and BiLSTM."""
+    torch.manual_seed(2)
+    x, lengths = words
+    read = WordReader(SMALL).double()
+    bag = None if network.bag is None else x.sum(dim=1)
+    logits: Tensor = network(Told(read(x, lengths), lengths, bag), sets)
+    return logits
 
 
 def vectors(*lengths: int, t: int = 7) -> tuple[Tensor, Tensor]:
@@ -168,16 +231,15 @@ def test_the_read_out_equals_loops_and_a_label_in_two_categories_has_the_mean():
     torch.testing.assert_close(network.read_out(streams), expected)
 
 
-@pytest.mark.parametrize("reader", ["pooling", "attention"])
-def test_gradients_of_a_level_network(reader):
-    network = level_network(reader=reader)
+@pytest.mark.parametrize(("reader", "bag"), [("pooling", 0), ("attention", 6)])
+def test_gradients_of_a_level_network(reader, bag):
+    network = level_network(reader=reader, bag=bag)
     words, lengths = vectors(5, 3, t=5)
     keywords, above = vectors(2, 0, t=4), vectors(1, 3, t=4)
     words.requires_grad_()
 
     def logits(x: Tensor) -> Tensor:
-        read: Tensor = network({"words": (x, lengths), "keywords": keywords, "above": above})
-        return read
+        return logits_of(network, (x, lengths), keywords=keywords, above=above)
 
     assert torch.autograd.gradcheck(logits, words)
 
@@ -186,15 +248,63 @@ def test_gradients_of_a_level_network(reader):
 def test_padding_never_changes_a_logit(reader):
     network = level_network(reader=reader)
     streams = {"words": vectors(3, 7), "keywords": vectors(1, 4), "above": vectors(0, 2)}
-    together = network(streams)
-    alone = network({name: (x[:1, :3], lengths[:1]) for name, (x, lengths) in streams.items()})
+    together = logits_of(network, **streams)
+    short = {name: (x[:1, :3], lengths[:1]) for name, (x, lengths) in streams.items()}
+    alone = logits_of(network, **short)
     torch.testing.assert_close(together[:1], alone)
 
 
 def test_a_document_without_predictions_above_is_read_like_any_other():
     network = level_network()
     streams = {"words": vectors(4), "keywords": vectors(0), "above": vectors(0)}
-    assert bool(torch.isfinite(network(streams)).all())
+    assert bool(torch.isfinite(logits_of(network, **streams)).all())
+
+
+def test_a_bag_adds_what_it_says_to_the_logits():
+    network = level_network(bag=6)
+    assert network.bag is not None
+    streams = {"words": vectors(4), "keywords": vectors(2), "above": vectors(1)}
+    with_bag = logits_of(network, **streams)
+    said = network.bag(streams["words"][0].sum(dim=1))
+    network.bag = None
+    torch.testing.assert_close(with_bag, logits_of(network, **streams) + said)
+
+
+def networks(**more: object) -> LevelNetworks:
+    torch.manual_seed(1)
+    levels = [Level(m, np.array([m]), (Category("c", 2, np.array([0])),)) for m in (1, 2)]
+    config = replace(SMALL, **more)  # type: ignore[arg-type]
+    return LevelNetworks(config, levels, Tables(9), [torch.zeros(1)] * 2).eval()
+
+
+def test_levels_that_share_a_reader_are_told_the_same_and_others_are_not():
+    words = torch.tensor([[3, 5, 2, 0], [4, 4, 8, 7]]), torch.tensor([3, 4])
+    shared, own = networks(encoder="shared", bag=4), networks()
+    assert shared.reads_once
+    assert torch.equal(shared.read(0, words).h, shared.read(1, words).h)
+    assert not torch.equal(own.read(0, words).h, own.read(1, words).h)
+
+
+def test_what_some_documents_of_a_batch_were_told_is_what_they_are_told_alone():
+    network = networks(encoder="shared", bag=4, reader="attention")
+    words = torch.tensor([[3, 5, 2, 0], [4, 4, 8, 7]]), torch.tensor([3, 4])
+    told = network.read(0, words)
+    assert told.take(np.array([0, 1])) is told
+    alone = network.read(0, (words[0][:1, :3], words[1][:1]))
+    torch.testing.assert_close(network(1, told.take(np.array([0])), {}), network(1, alone, {}))
+
+
+@pytest.mark.parametrize("n", [1, 8, 131])
+def test_an_lstm_called_in_groups_gives_what_one_call_gives(n):
+    layer = torch.nn.LSTM(3, 2, batch_first=True).double()
+    x = torch.randn(n, 4, 3, dtype=torch.double)
+    torch.testing.assert_close(in_groups(layer, x), layer(x)[0])
+
+
+def test_without_windows_the_lstm_reads_the_vectors_themselves():
+    reader = WordReader(replace(SMALL, windows=())).double()
+    x, lengths = vectors(5, 3)
+    torch.testing.assert_close(reader(x, lengths), reader.encode(x, lengths))
 
 
 def test_output_rows_are_held_to_their_norm_and_shorter_ones_left_alone():

@@ -4,6 +4,7 @@ dark; no library, no script. Shares (0 to 1) run upwards on every vertical axis.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 
 from ontodex.evaluate.calibration import Reliability
@@ -11,6 +12,25 @@ from ontodex.evaluate.ranking import Numbers
 
 WIDTH, HEIGHT = 640, 280
 LEFT, RIGHT, TOP, BOTTOM = 46, 626, 38, 234  # the plotting area
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Lines of shares over one x that starts at 0."""
+
+    name: str
+    x: Sequence[float]
+    series: Mapping[str, Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Illustration:
+    """A section of a report that a system draws of itself."""
+
+    title: str
+    sentence: str
+    x_name: str
+    panels: Sequence[Panel]
 
 
 def bars(
@@ -38,14 +58,21 @@ def bars(
 
 
 def lines(
-    x: Numbers, series: Mapping[str, Numbers], *, about: str, x_name: str, mark: float | None = None
+    x: Numbers | Sequence[float],
+    series: Mapping[str, Numbers] | Mapping[str, Sequence[float]],
+    *,
+    about: str,
+    x_name: str,
+    mark: float | None = None,
+    most: float = 1.0,
 ) -> str:
-    """Lines over x in [0, 1]; `mark` draws an upright at one x."""
-    parts = [*_frame(), *_legend(list(series)), *_x_axis(x_name)]
+    """Lines over x in [0, most]; `mark` draws an upright at one x."""
+    parts = [*_frame(), *_legend(list(series)), *_x_axis(x_name, most)]
     if mark is not None:
-        parts.append(_line("mark", _x(mark), TOP, _x(mark), BOTTOM))
+        parts.append(_line("mark", _x(mark / most), TOP, _x(mark / most), BOTTOM))
     for s, values in enumerate(series.values()):
-        points = " ".join(f"{_x(a):.1f},{_y(b):.1f}" for a, b in zip(x, values, strict=True))
+        places = zip(x, values, strict=True)
+        points = " ".join(f"{_x(a / most):.1f},{_y(b):.1f}" for a, b in places)
         parts.append(f'<polyline class="line series-{s + 1}" points="{points}"/>')
     return _svg(parts, about)
 
@@ -91,9 +118,10 @@ def _frame() -> Iterator[str]:
         yield _text(LEFT - 8, _y(share) + 4, f"{100 * share:.0f}%", "end")
 
 
-def _x_axis(name: str) -> Iterator[str]:
+def _x_axis(name: str, most: float = 1.0) -> Iterator[str]:
     for tick in range(6):
-        yield _text(_x(tick / 5), BOTTOM + 18, f"{tick / 5:.1f}")
+        value = most * tick / 5
+        yield _text(_x(tick / 5), BOTTOM + 18, f"{value:.1f}" if most <= 1 else f"{value:,.0f}")
     yield _text((LEFT + RIGHT) / 2, BOTTOM + 38, name)
 
 

@@ -2,7 +2,7 @@
 network.
 
     headline figures - common and rare labels - levels - threshold - probabilities -
-    best and worst labels - example documents - every figure
+    what the system draws of itself - best and worst labels - example documents - every figure
 
 Documents and label names are hostile: all text passes `_e`.
 """
@@ -47,9 +47,11 @@ def write_report(
     corpus: Corpus,
     ancestors: csr_array | None = None,
     about: Mapping[str, str] | None = None,
+    illustrations: Sequence[plots.Illustration] = (),
 ) -> None:
     """Write the report of `metrics`, made from the same gold, ranking and decided sets; `corpus`
-    has the documents in their order. `about` is shown under the title: data, command, date."""
+    has the documents in their order. `about` is shown under the title: data, command, date;
+    `illustrations` are what the system draws of itself."""
     # Without decided sets the five best answers stand in for them where a set is needed.
     chosen = ranking.cut(5) if decided is None else decided
     body = [
@@ -70,6 +72,7 @@ def write_report(
         ),
         *_threshold(metrics),
         *_probabilities(metrics),
+        *(line for one in illustrations for line in _illustration(one)),
         *_labels(labels, count_by_label(gold, chosen)),
         *_examples(corpus, labels, gold, chosen, ancestors),
         *_everything(metrics),
@@ -191,6 +194,19 @@ def _probabilities(metrics: Metrics) -> Iterator[str]:
         "ten should be right. On average over the best answers of each document, probability and "
         f"truth are {100 * metrics['ECE']:.1f} percentage points apart.</p><figure>{plot}</figure>"
     )
+
+
+def _illustration(shown: plots.Illustration) -> Iterator[str]:
+    yield f"<h2>{_e(shown.title)}</h2><p>{_e(shown.sentence)}</p>"
+    for panel in shown.panels:
+        plot = plots.lines(
+            panel.x,
+            panel.series,
+            about=f"{shown.title}, {panel.name}",
+            x_name=shown.x_name,
+            most=max(panel.x, default=1.0),
+        )
+        yield f"<h3>{_e(panel.name)}</h3><figure>{plot}</figure>"
 
 
 # ----------------------------------------------------------------------------------------- labels

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from ontodex.evaluate.plots import Illustration
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 
 
@@ -103,4 +104,11 @@ class Updates(Protocol):
 class Decides(Protocol):
     def decide(self, corpus: Corpus) -> Ranking:
         """The system's own label set for each document."""
+        ...
+
+
+@runtime_checkable
+class Illustrates(Protocol):
+    def illustrations(self) -> Sequence[Illustration]:
+        """What the system draws of itself for report.html."""
         ...

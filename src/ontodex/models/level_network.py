@@ -5,6 +5,9 @@
     labels predicted at the level above, and at the level below: the same ─────────────┘  chunks
        ─ batch norm, dropout ─ a bottleneck for each category g (n,b) ─ logits of its labels (n,l)
 
+Ours, not the paper's: labels that read the words by attention, a bag of words beside them, and one
+reader of words for all levels.
+
 How the text was read where it leaves things open: docs/papers/levelwise.md.
 """
 
@@ -12,23 +15,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ontodex.features.phrases import PhraseConfig
 from ontodex.models.label_attention import attention, label_logits
 from ontodex.models.level_plan import Category, Level, Pooling
 from ontodex.models.neural import NeuralConfig
-from ontodex.models.parts import BiLSTM, Words, token_mask
+from ontodex.models.parts import BiLSTM, WordBag, Words, token_mask
 from ontodex.models.pointer import PointerConfig
 from ontodex.ontology.levels import Expand
 from ontodex.ontology.levels import Rule as LevelRule
 from ontodex.train.loop import LoopConfig
 
 Stream = tuple[Tensor, ...]  # ids (n, t) padded with 0, lengths (n,)
+Read = tuple[Tensor, Tensor]  # features (n, t, d), lengths (n,)
 Inputs = Literal["words", "words+keywords", "words+keywords+levels"]
 Shares = Sequence[Tensor]  # for each level, the logits its labels start with
 
@@ -50,12 +55,15 @@ class LevelwiseConfig(PhraseConfig, NeuralConfig):
     neighbours: int = 10  # predicted labels read of the level above, and of that below
     folds: int = 2  # parts that predictions for the training documents are made over
     width: int = 320  # of all vectors: the paper's 300, and a few learned beside pretrained ones
-    windows: tuple[int, ...] = (3, 4, 5)  # what a convolution sees
+    windows: tuple[int, ...] = (3, 4, 5)  # of convolutions over words; none: the LSTM reads vectors
+    set_windows: tuple[int, ...] = (3, 4, 5)  # and over keywords and labels
     maps: int = 128  # feature maps of each convolution over words
     set_maps: int = 32  # and over keywords and labels
     hidden: int = 256  # LSTM units in each direction
+    encoder: Literal["level", "shared"] = "level"  # convolutions and LSTM: a level's own, or one
     reader: Literal["pooling", "attention"] = "pooling"  # of the word stream
     value: int = 256  # width in which labels attend, for the reader `attention`
+    bag: int = 0  # width of a bag of words beside the reader; 0 = none (paper)
     pooling: Pooling = "dynamic"
     chunks: int = 32  # P, the most chunks a category can get
     bottleneck: int = 512
@@ -81,8 +89,10 @@ class LevelwiseConfig(PhraseConfig, NeuralConfig):
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.folds < 2:
             raise ValueError(f"folds must be at least 2, not {self.folds}")
-        if not self.windows or min(self.windows) < 1:
-            raise ValueError("windows must be at least 1")
+        if min(*self.windows, *self.set_windows, 1) < 1 or not self.set_windows:
+            raise ValueError("windows and set_windows must be at least 1")
+        if self.bag < 0:
+            raise ValueError(f"bag must be 0 or more, not {self.bag}")
         for name in ("word_dropout", "dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be in [0, 1), not {getattr(self, name)}")
@@ -96,15 +106,47 @@ class LevelwiseConfig(PhraseConfig, NeuralConfig):
         return self.inputs == "words+keywords+levels"
 
 
-def chunk_maxima(x: Tensor, lengths: Tensor, chunks: int) -> Tensor:
-    """(n, chunks, d): P[c], the maximum of each near-equal chunk of each sequence's own length
-    (section 2.1.3). Place t of a sequence of length L is in chunk floor(t chunks / L); a chunk that
-    is empty, because the sequence is shorter than `chunks`, is 0. x is (n, t, d)."""
-    edges = torch.arange(chunks + 1, device=x.device) * lengths[:, None]
-    starts = (edges + chunks - 1) // chunks  # (n, chunks + 1): the first place of each chunk
-    sizes = torch.cat([starts.diff(dim=1), (x.shape[1] - lengths)[:, None]], dim=1)
+def chunk_maxima(x: Tensor, lengths: Tensor, parts: Sequence[int]) -> list[Tensor]:
+    """For each number of chunks p in `parts`, (n, p, d): P[c], the maximum of each near-equal chunk
+    of each sequence's own length (section 2.1.3). Place t of a sequence of length L is in chunk
+    floor(t p / L); a chunk that is empty, because the sequence is shorter than p, is 0. x is
+    (n, t, d)."""
+    if x.is_cuda:
+        return maxima_by_place(x, lengths, parts)
+    return [_segment_maxima(x, lengths, p) for p in parts]
+
+
+def _starts(lengths: Tensor, chunks: int) -> Tensor:
+    """(n, chunks + 1): the first place of each chunk, and the end."""
+    edges = torch.arange(chunks + 1, device=lengths.device) * lengths[:, None]
+    return (edges + chunks - 1) // chunks
+
+
+def _segment_maxima(x: Tensor, lengths: Tensor, chunks: int) -> Tensor:
+    sizes = torch.cat([_starts(lengths, chunks).diff(dim=1), x.shape[1] - lengths[:, None]], dim=1)
     pooled = torch.segment_reduce(x, "max", lengths=sizes, axis=1, unsafe=True)[:, :chunks]
     return pooled.masked_fill((sizes[:, :chunks] == 0)[:, :, None], 0)
+
+
+def maxima_by_place(x: Tensor, lengths: Tensor, parts: Sequence[int]) -> list[Tensor]:
+    """`chunk_maxima` as a GPU likes it: where the maxima stand is found without gradients, and one
+    gather fetches all of them."""
+    found = [_places(x.detach(), lengths, p) for p in parts]
+    maxima = x.gather(1, torch.cat([at for at, _ in found], dim=1))  # (n, sum of parts, d)
+    filled = torch.cat([inside for _, inside in found], dim=1)
+    return list(maxima.masked_fill(~filled[:, :, None], 0).split(list(parts), dim=1))
+
+
+def _places(x: Tensor, lengths: Tensor, chunks: int) -> tuple[Tensor, Tensor]:
+    """(place of the maximum of each chunk (n, chunks, d), whether the chunk has any (n, chunks))"""
+    n, t = x.shape[:2]
+    starts = _starts(lengths, chunks)
+    first, after = starts[:, :-1, None], starts[:, 1:, None]
+    place = first + torch.arange(-(-t // chunks), device=x.device)  # (n, chunks, places of one)
+    inside = place < after
+    rows = torch.arange(n, device=x.device)[:, None, None]
+    seen = x[rows, place.clamp(max=t - 1)].masked_fill(~inside[..., None], -torch.inf)
+    return (first + seen.argmax(dim=2)).clamp(max=t - 1), inside[:, :, 0]
 
 
 class Convolutions(nn.Module):
@@ -118,12 +160,29 @@ class Convolutions(nn.Module):
         self.width = maps * len(windows)
 
     def forward(self, x: Tensor) -> Tensor:
+        if x.is_cuda:
+            return self.by_product(x)
         x = x.transpose(1, 2)  # (n, e, t)
         maps = [
             convolve(F.pad(x, ((window - 1) // 2, window // 2)))
             for convolve, window in zip(self.each, self.windows, strict=True)
         ]
         return F.relu(torch.cat(maps, dim=1)).transpose(1, 2)  # (n, t, maps of all)  # fmt: skip
+
+    def by_product(self, x: Tensor) -> Tensor:
+        """`forward` as a GPU likes it: one matrix product over the widest window. cuDNN would plan
+        every convolution anew for every shape of a batch."""
+        if torch.is_autocast_enabled(x.device.type):
+            x = x.to(torch.get_autocast_dtype(x.device.type))
+        t, most = x.shape[1], max(self.windows)
+        before, after = (most - 1) // 2, most // 2
+        padded = F.pad(x, (0, 0, before, after))
+        seen = torch.cat([padded[:, i : i + t] for i in range(most)], dim=2)  # (n, t, most * e)
+        around = [(before - (window - 1) // 2, after - window // 2) for window in self.windows]
+        layers = [layer for layer in self.each if isinstance(layer, nn.Conv1d)]
+        weight = torch.cat([F.pad(c.weight, w) for c, w in zip(layers, around, strict=True)])
+        bias = torch.cat([c.bias for c in layers if c.bias is not None])
+        return F.relu(F.linear(seen, weight.transpose(1, 2).flatten(1), bias))
 
 
 class CategoryPools(nn.Module):
@@ -158,17 +217,23 @@ class CategoryPools(nn.Module):
         self.register_buffer("order", at.argsort(), persistent=False)
         self.bottleneck = bottleneck
 
-    def forward(self, streams: Mapping[str, tuple[Tensor, Tensor]]) -> Tensor:
+    def forward(self, streams: Mapping[str, Read]) -> Tensor:
+        by_stream = [
+            chunk_maxima(x, lengths, [min(p, self.most[name]) for p in self.parts])
+            for name, (x, lengths) in streams.items()
+        ]
         read = []
-        for p, norm, bottleneck in zip(self.parts, self.norms, self.bottlenecks, strict=True):
-            pooled = [
-                chunk_maxima(x, lengths, min(p, self.most[name])).flatten(1)
-                for name, (x, lengths) in streams.items()
-            ]
-            z = self.drop(norm(torch.cat(pooled, dim=1)))
+        for i, (norm, bottleneck) in enumerate(zip(self.norms, self.bottlenecks, strict=True)):
+            # Streams come in different precisions on a GPU; batch norm takes its figures in fp32.
+            pooled = torch.cat([_wide(maxima[i]).flatten(1) for maxima in by_stream], dim=1)
+            z = self.drop(norm(pooled))
             read.append(F.relu(bottleneck(z)).unflatten(1, (-1, self.bottleneck)))
         assert isinstance(self.order, Tensor)
-        return torch.cat(read, dim=1)[:, self.order]  # (n, g, b)  # fmt: skip
+        return torch.cat(read, dim=1).index_select(1, self.order)  # (n, g, b)
+
+
+def _wide(x: Tensor) -> Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 class _Norm(nn.BatchNorm1d):
@@ -180,20 +245,52 @@ class _Norm(nn.BatchNorm1d):
         return F.batch_norm(x, self.running_mean, self.running_var, eps=self.eps)
 
 
+class WordReader(nn.Module):
+    """Words in their context: convolutions, and a BiLSTM over their features."""
+
+    def __init__(self, config: LevelwiseConfig) -> None:
+        super().__init__()
+        width = config.width
+        self.convolve: nn.Module = nn.Identity()
+        if config.windows:
+            self.convolve = Convolutions(width, config.maps, config.windows)
+            width = self.convolve.width
+        self.encode = BiLSTM(width, config.hidden)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        h: Tensor = self.encode(self.convolve(x), lengths)
+        return h  # (n, t, 2d)
+
+
+class Told(NamedTuple):
+    """What the words of a batch say, before a level asks."""
+
+    h: Tensor  # (n, t, 2d)
+    lengths: Tensor  # (n,)
+    bag: Tensor | None  # (n, width of the bag)
+
+    def take(self, rows: NDArray[Any]) -> Told:
+        """The same of some documents of the batch."""
+        if len(rows) == len(self.h):
+            return self
+        at = torch.from_numpy(rows).to(self.h.device, non_blocking=True)
+        bag = None if self.bag is None else self.bag[at]
+        return Told(self.h.index_select(0, at), self.lengths[at], bag)
+
+
 class LevelNetwork(nn.Module):
-    """Four streams of vectors in, one logit for each label of the level out."""
+    """What the words say and three streams of vectors in, one logit for each label of the level
+    out."""
 
     def __init__(
         self, config: LevelwiseConfig, level: Level, sets: Sequence[str], start: Tensor
     ) -> None:
         super().__init__()
         self.sets = tuple(sets)
-        self.convolve = Convolutions(config.width, config.maps, config.windows)
-        self.encode = BiLSTM(self.convolve.width, config.hidden)
         self.set_convolve = nn.ModuleDict(
-            {name: Convolutions(config.width, config.set_maps, config.windows) for name in sets}
+            {name: Convolutions(config.width, config.set_maps, config.set_windows) for name in sets}
         )
-        set_width = config.set_maps * len(config.windows)
+        set_width = config.set_maps * len(config.set_windows)
         streams = {name: (set_width, most_places(config, name)) for name in sets}
         self.attend: LabelAttention | None = None
         if config.reader == "attention":
@@ -201,6 +298,10 @@ class LevelNetwork(nn.Module):
         else:
             streams["words"] = (2 * config.hidden, config.max_length)
         self.drop = nn.Dropout(config.dropout)
+        self.bag: nn.Linear | None = None
+        if config.bag:
+            self.bag = nn.Linear(config.bag, len(level), bias=False)
+            nn.init.normal_(self.bag.weight, std=0.02)
         # Labels that attend to words alone, with no other stream, need no categories.
         categories = level.categories if streams else ()
         self.pools = CategoryPools(categories, streams, config.bottleneck, config.dropout)
@@ -213,26 +314,29 @@ class LevelNetwork(nn.Module):
         share = 1 / torch.bincount(members, minlength=len(level)).clamp(min=1)[members]
         self.register_buffer("share", share, persistent=False)
 
-    def forward(self, vectors: Mapping[str, tuple[Tensor, Tensor]]) -> Tensor:
-        x, lengths = vectors["words"]
-        h = self.encode(self.convolve(x), lengths)  # (n, t, 2d)
+    def forward(self, told: Told, sets: Mapping[str, Read]) -> Tensor:
         streams = {
-            name: (convolve(vectors[name][0]), vectors[name][1])
+            name: (convolve(sets[name][0]), sets[name][1])  # (n, t, 3s)
             for name, convolve in self.set_convolve.items()
         }
         if self.attend is None:
-            return self.read_out({**streams, "words": (h, lengths)})  # (n, l)
-        read = self.attend(self.drop(h), token_mask(x[:, :, 0], lengths))
-        return read + self.read_out(streams)  # (n, l)  # fmt: skip
+            streams["words"] = (told.h, told.lengths)
+        logits = self.read_out(streams)  # (n, l)
+        if self.attend is not None:
+            logits = logits + self.attend(self.drop(told.h), token_mask(told.h, told.lengths))
+        if self.bag is not None:
+            logits = logits + self.bag(told.bag)
+        return logits  # (n, l)
 
-    def read_out(self, streams: Mapping[str, tuple[Tensor, Tensor]]) -> Tensor:
+    def read_out(self, streams: Mapping[str, Read]) -> Tensor:
         """(n, l): f of Eq. 1; a label in several categories has the mean of its logits there."""
         if not streams:
             return self.bias
         z = self.pools(streams)  # (n, g, b)
-        rows = self.output.split(self.pairs)
+        # Cut and cast once for all categories: many small ones would cost more than the products.
+        rows = self.output.to(z.dtype).split(self.pairs)
         start = self.bias.expand(len(z), -1)
-        logits = torch.cat([F.linear(z[:, g], w) for g, w in enumerate(rows)], dim=1)
+        logits = torch.cat([F.linear(one, w) for one, w in zip(z.unbind(1), rows, strict=True)], 1)
         assert isinstance(self.share, Tensor)
         assert isinstance(self.members, Tensor)
         return start.index_add(1, self.members, logits.to(start.dtype) * self.share)  # fmt: skip
@@ -285,6 +389,9 @@ class LevelNetworks(nn.Module):
             self.labels = Words(
                 tables.n_labels + 1, config.width, config.word_dropout, tables.labels
             )
+        self.bag = WordBag(tables.n_words, config.bag, config.dropout) if config.bag else None
+        readers = 1 if config.encoder == "shared" else len(levels)
+        self.readers = nn.ModuleList(WordReader(config) for _ in range(readers))
         self.levels = nn.ModuleList()
         for place, level in enumerate(levels):
             sets = ["keywords"] * bool(tables.n_keywords)
@@ -292,12 +399,23 @@ class LevelNetworks(nn.Module):
                 sets += ["above"] * (place > 0) + ["below"] * (place + 1 < len(levels))
             self.levels.append(LevelNetwork(config, level, sets, start[place]))
 
-    def forward(self, place: int, streams: Mapping[str, Stream]) -> Tensor:
+    @property
+    def reads_once(self) -> bool:
+        """Whether what the words say is the same for all levels."""
+        return len(self.readers) == 1
+
+    def read(self, place: int, words: Stream, vectors: Tensor | None = None) -> Told:
+        """What the words say to a level; their vectors may be given."""
+        ids, lengths = words
+        x = self.embed("words", ids) if vectors is None else vectors
+        reader = self.readers[0 if self.reads_once else place]
+        bag = None if self.bag is None else self.bag(ids)
+        return Told(reader(x, lengths), lengths, bag)
+
+    def forward(self, place: int, told: Told, sets: Mapping[str, Stream]) -> Tensor:
         """(n, l): the logits of one level."""
-        vectors = {
-            name: (self.embed(name, ids), lengths) for name, (ids, lengths) in streams.items()
-        }
-        logits: Tensor = self.level(place)(vectors)
+        vectors = {name: (self.embed(name, ids), lengths) for name, (ids, lengths) in sets.items()}
+        logits: Tensor = self.level(place)(told, vectors)
         return logits
 
     def embed(self, stream: str, ids: Tensor) -> Tensor:

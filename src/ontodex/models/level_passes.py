@@ -43,7 +43,7 @@ from ontodex.models.level_network import (
 from ontodex.models.level_plan import Level, local_gold
 from ontodex.models.neural import DEV_RANKS, Ragged
 from ontodex.train import loop, store
-from ontodex.types import PADDING, Ranking
+from ontodex.types import PADDING, Corpus, Ranking
 
 logger = logging.getLogger(__name__)
 
@@ -62,9 +62,9 @@ class Streams:
     keywords: Ragged | None = None
     neighbours: Sequence[Ragged] | None = None  # for each level, the labels predicted at it
 
-    def of(self, place: int, rows: Rows) -> dict[str, Stream]:
-        """A padded batch for the network of one level."""
-        found = {"words": self.words}
+    def sets(self, place: int, rows: Rows) -> dict[str, Stream]:
+        """Keywords and predicted labels for the network of one level, padded."""
+        found = {}
         if self.keywords is not None:
             found["keywords"] = self.keywords
         if self.neighbours is not None and place > 0:
@@ -72,6 +72,25 @@ class Streams:
         if self.neighbours is not None and place + 1 < len(self.neighbours):
             found["below"] = self.neighbours[place + 1]
         return {name: ragged.padded(rows) for name, ragged in found.items()}
+
+
+class Batch:
+    """Some documents in front of the networks: words are read by each level on its own or, where
+    the levels share a reader, once."""
+
+    def __init__(self, network: LevelNetworks, data: Streams, rows: Rows) -> None:
+        self._network, self._data, self._rows = network, data, rows
+        self._told = network.read(0, data.words.padded(rows)) if network.reads_once else None
+
+    def logits(self, place: int, inside: Rows) -> Tensor:
+        """(n, l): those of a level for the documents at these places of the batch."""
+        rows = self._rows[inside]
+        if self._told is None:
+            told = self._network.read(place, self._data.words.padded(rows))
+        else:
+            told = self._told.take(inside)
+        logits: Tensor = self._network(place, told, self._data.sets(place, rows))
+        return logits.float()
 
 
 def neighbour_streams(chosen: Sequence[Ranking], most: int, device: torch.device) -> list[Ragged]:
@@ -114,6 +133,22 @@ class Targets:
 
 
 @dataclass(frozen=True, eq=False)
+class Stage:
+    """What a pass is trained from."""
+
+    train: Corpus
+    dev: Corpus
+    streams: Streams
+    dev_streams: Streams
+    targets: Targets
+    dev_targets: Targets
+    at_level: Mapping[int, csr_array]  # the gold of each level, never expanded
+    gold: csr_array  # the same of all levels: (documents, learned labels)
+    dev_gold: csr_array
+    tables: Tables
+
+
+@dataclass(frozen=True, eq=False)
 class Trainer:
     """One pass: everything that its networks, of all folds, have in common."""
 
@@ -133,28 +168,12 @@ class Trainer:
 
     def fit(self, rows: Rows, folder: Path | None, title: str) -> LevelNetworks:
         """The networks of all levels, trained together on these documents."""
-        network, gold = self.network(rows), self.targets.on(self.device)
+        network = self.network(rows)
         settings, lengths = self.config.train, self.data.words.lengths[rows]
 
         def plan(epoch: int) -> list[Rows]:
             planned = batches.plan(lengths, settings.batch, seed=settings.seed, epoch=epoch)
             return [rows[batch] for batch in planned]
-
-        lanes = Lanes(self.device, len(self.levels) if self.config.side_by_side else 0)
-
-        def loss(batch: Rows) -> Tensor:
-            parts = [torch.zeros((), device=self.device)]
-            for place, level in enumerate(self.levels):
-                own = batch[self.targets.teaches[place][batch]]
-                if len(own):
-                    with lanes.own(place), precision(self.device):
-                        logits = network(place, self.data.of(place, own)).float()
-                        target = gold[place].multi_hot(own, len(level))
-                        parts.append(
-                            F.binary_cross_entropy_with_logits(logits, target, reduction="sum")
-                        )
-            lanes.join()
-            return torch.stack(parts).sum() / len(batch)  # Eq. 1, summed over labels
 
         def score() -> float:
             self.measure_norms(network, plan(0))
@@ -168,7 +187,7 @@ class Trainer:
         loop.fit(
             network,
             batches=plan,
-            loss=loss,
+            loss=self.losses(network),
             config=settings,
             score=score if has_dev else None,
             folder=folder,
@@ -179,21 +198,47 @@ class Trainer:
         network.half().float().eval()  # what is saved in half precision is what predicts
         return network
 
+    def losses(self, network: LevelNetworks) -> Callable[[Rows], Tensor]:
+        """The mean loss of some documents over all levels, as a function of them (Eq. 1)."""
+        gold = self.targets.on(self.device)
+        lanes = Lanes(self.device, len(self.levels) if self.config.side_by_side else 0)
+
+        def loss(rows: Rows) -> Tensor:
+            parts = [torch.zeros((), device=self.device)]
+            with precision(self.device):
+                batch = Batch(network, self.data, rows)
+            for place, level in enumerate(self.levels):
+                inside = np.flatnonzero(self.targets.teaches[place][rows])
+                if len(inside):
+                    with lanes.own(place), precision(self.device):
+                        logits = batch.logits(place, inside)
+                        target = gold[place].multi_hot(rows[inside], len(level))
+                        parts.append(
+                            F.binary_cross_entropy_with_logits(logits, target, reduction="sum")
+                        )
+            lanes.join()
+            return torch.stack(parts).sum() / len(rows)  # summed over labels
+
+        return loss
+
     def measure_norms(self, network: LevelNetworks, planned: Sequence[Rows]) -> None:
         """Batch norm's figures anew: those gathered in training are of weights that have moved on,
         and were averaged."""
         norms = [m for m in network.modules() if isinstance(m, torch.nn.BatchNorm1d)]
         network.eval()
+        if not norms:
+            return
         for norm in norms:
             norm.reset_running_stats()
             norm.momentum = None  # a plain mean over the batches
             norm.train()
         with torch.no_grad(), precision(self.device):
-            for batch in planned[:NORM_BATCHES]:
+            for rows in planned[:NORM_BATCHES]:
+                batch = Batch(network, self.data, rows)
                 for place in range(len(self.levels)):
-                    own = batch[self.targets.teaches[place][batch]]
-                    if len(own):
-                        network(place, self.data.of(place, own))
+                    inside = np.flatnonzero(self.targets.teaches[place][rows])
+                    if len(inside):
+                        batch.logits(place, inside)
         for norm in norms:
             norm.momentum = 0.1  # the plain mean asks the device how many batches it has seen
         network.eval()
@@ -252,20 +297,27 @@ def predict(
     """For each level, its best `depth` labels of these documents (None: all)."""
     rows = np.arange(len(data.words)) if rows is None else rows
     planned = batches.by_length(data.words.lengths[rows], 512 if device.type == "cuda" else 8)
-    answers = []
-    for place, level in enumerate(levels):
-        kept = min(depth, len(level))
-        columns = np.empty((len(rows), kept), np.int64)
-        values = np.empty((len(rows), kept), np.float32)
-        with torch.inference_mode():
-            for batch in planned:
-                with precision(device):
-                    logits = network(place, data.of(place, rows[batch]))
-                best, which = logits.float().sigmoid().topk(kept, dim=1)
-                columns[batch] = level.columns[which.cpu().numpy()]
-                values[batch] = best.cpu().numpy()
-        answers.append(Ranking.sort(columns, values, kept))
-    return answers
+    kept = [min(depth, len(level)) for level in levels]
+    found: list[list[tuple[Tensor, ...]]] = [[] for _ in levels]
+    with torch.inference_mode():
+        for some in planned:
+            with precision(device):
+                batch = Batch(network, data, rows[some])
+                logits = [batch.logits(place, np.arange(len(some))) for place in range(len(levels))]
+            for place, one in enumerate(logits):
+                found[place].append(tuple(one.sigmoid().topk(kept[place], dim=1)))
+    back = np.argsort(np.concatenate([*planned, np.empty(0, np.int64)]), kind="stable")
+    return [
+        _ranking(one, level, k, back) for one, level, k in zip(found, levels, kept, strict=True)
+    ]
+
+
+def _ranking(found: Sequence[tuple[Tensor, ...]], level: Level, kept: int, order: Rows) -> Ranking:
+    """The best labels of all batches, brought from the device at once, in the order of rows."""
+    if not found:
+        return Ranking(np.empty((0, kept), np.int64), np.empty((0, kept), np.float32))
+    values, which = (torch.cat(part).cpu().numpy()[order] for part in zip(*found, strict=True))
+    return Ranking.sort(level.columns[which], values, kept)
 
 
 # ------------------------------------------------------------------------------ finished pieces
@@ -394,7 +446,9 @@ def restore(network: LevelNetworks, weights: Mapping[str, NDArray[Any]]) -> Leve
 
 __all__ = [
     "DEPTH",
+    "Batch",
     "Pieces",
+    "Stage",
     "Streams",
     "Targets",
     "Trainer",

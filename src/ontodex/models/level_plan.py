@@ -16,12 +16,22 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ontodex.errors import ConfigError
-from ontodex.ontology.levels import Expand, Levels, assign, for_labels, label_ancestors, lift
+from ontodex.ontology.levels import (
+    UNPLACED,
+    Expand,
+    Levels,
+    assign,
+    for_labels,
+    label_ancestors,
+    lift,
+)
 from ontodex.ontology.levels import Rule as LevelRule
 from ontodex.types import LabelSpace, Ranking
 
 Columns = NDArray[np.int64]
 Pooling = Literal["dynamic", "max", "fixed"]
+
+MOST_CATEGORIES = 16  # as many as MeSH has letters
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +63,36 @@ def place_labels(labels: LabelSpace, *, max_level: int, rule: LevelRule) -> Leve
             hint='give --ontology FILE, or --set model.ontology="cluster" for levels learned from '
             "the documents",
         )
-    return for_labels(labels, assign(labels.ontology, max_level=max_level, rule=rule))
+    ontology = labels.ontology
+    # Every top on its own: the 15 largest of EuroVoc's hundreds would leave 94 % of the labels to
+    # one category, the rest.
+    tops = assign(ontology, max_level=max_level, rule=rule, largest=len(ontology))
+    return deal_out(for_labels(labels, tops), labels.frequency)
+
+
+def deal_out(placed: Levels, frequency: NDArray[np.integer[Any]]) -> Levels:
+    """The same with at most `MOST_CATEGORIES`: where there are more, each top joins the category
+    with the fewest label occurrences so far, the most frequent top first. Labels without position
+    stay a category of their own."""
+    names = placed.categories
+    tops = [g for g, name in enumerate(names) if name != UNPLACED]
+    if len(tops) <= MOST_CATEGORIES:
+        return placed
+    occurrences = placed.membership.astype(np.int64).T @ frequency
+    joins = np.full(len(names), MOST_CATEGORIES)
+    loads, heads = [0] * MOST_CATEGORIES, [""] * MOST_CATEGORIES
+    for top in sorted(tops, key=lambda g: -occurrences[g]):
+        group = int(np.argmin(loads))
+        joins[top] = group
+        loads[group] += max(1, int(occurrences[top]))
+        heads[group] = heads[group] or f"{names[top]} and others"
+    if len(tops) < len(names):
+        heads.append(UNPLACED)
+    dealt = csr_array(
+        (np.ones(len(names), np.int64), (np.arange(len(names)), joins)),
+        shape=(len(names), len(heads)),
+    )
+    return Levels(placed.level, tuple(heads), csr_array((placed.membership @ dealt) > 0))
 
 
 def gold_by_level(

@@ -28,6 +28,7 @@ from scipy.sparse import csr_array
 from ontodex.config import build
 from ontodex.decide.calibrate import Calibration
 from ontodex.errors import RunError
+from ontodex.evaluate.plots import Illustration, Panel
 from ontodex.features.tokens import check_fields, doc_spans
 from ontodex.files import write_text
 from ontodex.models import level_plan
@@ -45,6 +46,7 @@ from ontodex.models.level_network import LevelNetworks, LevelwiseConfig, Tables
 from ontodex.models.level_passes import (
     DEPTH,
     Pieces,
+    Stage,
     Streams,
     Targets,
     Trainer,
@@ -105,6 +107,19 @@ class Levelwise:
     # -------------------------------------------------------------------------------------- fit
 
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
+        stage = self.stage(train, dev, labels)
+        self.passes = []
+        predictions = self._pass(stage, "pass 1", _AFTER_PASS_1)
+        if self.config.reads_levels and len(self.levels) > 1:
+            stage = self._with_neighbours(stage, predictions)
+            predictions = self._pass(stage, "pass 2", _AFTER_PASS_2)
+        self.curves = level_curves(self.config, self.levels, predictions, stage.at_level)
+        dev_rankings = self._predict(stage.dev_streams, DEV_DEPTH)[-1]
+        self._fit_merge(stage, predictions, dev_rankings)
+        self._calibrate(dev_rankings, stage.dev_gold)
+
+    def stage(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> Stage:
+        """Everything that pass 1 is trained from; the levels are planned and the words read."""
         config = self.config
         check_fields(train, config)
         self.n_labels = labels.n_seen
@@ -125,40 +140,25 @@ class Levelwise:
         self.hierarchy = self._hierarchy(labels)
         self.reading = Reading.fit(train, config)
         dev_levels = gold_by_level(dev_gold, labels, placed, final)
-        stage = _Stage(
+        return Stage(
             train,
             dev,
             self.reading.streams(train, self.device),
             self.reading.streams(dev, self.device),
             Targets(self.levels, taught, every=config.documents == "all"),
             Targets(self.levels, dev_levels, every=False),
+            at_level,
             csr_array(reduce(add, at_level.values())[:, : labels.n_seen]),
+            dev_gold,
             self.reading.prepared_tables(train, labels.ids[: labels.n_seen]),
         )
-        self.passes = []
-        predictions = self._pass(stage, "pass 1", _AFTER_PASS_1)
-        if config.reads_levels and len(self.levels) > 1:
-            stage = self._with_neighbours(stage, predictions)
-            predictions = self._pass(stage, "pass 2", _AFTER_PASS_2)
-        self.curves = level_curves(config, self.levels, predictions, at_level)
-        dev_rankings = self._predict(stage.dev_streams, DEV_DEPTH)[-1]
-        self._fit_merge(stage, predictions, dev_rankings, dev_gold)
-        self._calibrate(dev_rankings, dev_gold)
 
-    def _hierarchy(self, labels: LabelSpace) -> Hierarchy:
-        n = labels.n_seen
-        level = np.zeros(n, dtype=np.int64)
-        for one in self.levels:
-            level[one.columns] = one.number
-        above = csr_array(label_ancestors(labels)[:n, :n])
-        return Hierarchy(level, above, labels.frequency[:n])
-
-    def _pass(self, stage: _Stage, name: str, later: Sequence[str]) -> list[Ranking]:
-        """Train a pass; the training documents' predictions at each level, out of fold."""
+    def trainer(self, stage: Stage) -> Trainer:
+        """What trains the networks of a pass."""
         tables = stage.tables
         if stage.streams.neighbours is None:
             tables = tables.without_labels()
-        trainer = Trainer(
+        return Trainer(
             self.config,
             self.levels,
             tables,
@@ -168,7 +168,19 @@ class Levelwise:
             stage.dev_targets,
             self.device,
         )
-        pieces = Pieces(self.work, self._made_from(stage, tables, later), self.seconds)
+
+    def _hierarchy(self, labels: LabelSpace) -> Hierarchy:
+        n = labels.n_seen
+        level = np.zeros(n, dtype=np.int64)
+        for one in self.levels:
+            level[one.columns] = one.number
+        above = csr_array(label_ancestors(labels)[:n, :n])
+        return Hierarchy(level, above, labels.frequency[:n])
+
+    def _pass(self, stage: Stage, name: str, later: Sequence[str]) -> list[Ranking]:
+        """Train a pass; the training documents' predictions at each level, out of fold."""
+        trainer = self.trainer(stage)
+        pieces = Pieces(self.work, self._made_from(stage, trainer.tables, later), self.seconds)
         network, predictions = cross_fit(trainer, pieces, name)
         at_level = np.empty(stage.gold.shape[1])
         for level, ranking in zip(self.levels, predictions, strict=True):
@@ -179,7 +191,7 @@ class Levelwise:
         self.passes.append(Pass(network, thresholds, at_level))
         return predictions
 
-    def _made_from(self, stage: _Stage, tables: Tables, later: Sequence[str]) -> dict[str, Any]:
+    def _made_from(self, stage: Stage, tables: Tables, later: Sequence[str]) -> dict[str, Any]:
         settings = dataclasses.asdict(self.config)
         kept = {name: value for name, value in settings.items() if name not in later}
         return {
@@ -191,7 +203,7 @@ class Levelwise:
             "vectors": [_digest(t) for t in (tables.words, tables.keywords, tables.labels)],
         }
 
-    def _with_neighbours(self, stage: _Stage, predictions: Sequence[Ranking]) -> _Stage:
+    def _with_neighbours(self, stage: Stage, predictions: Sequence[Ranking]) -> Stage:
         """What pass 2 reads: the labels that pass 1 predicts, for training documents by networks
         that did not see them."""
         chosen = refine(predictions, self.passes[-1].thresholds)
@@ -210,10 +222,9 @@ class Levelwise:
 
     def _fit_merge(
         self,
-        stage: _Stage,
+        stage: Stage,
         predictions: Sequence[Ranking],
         dev_rankings: Sequence[Ranking],
-        dev_gold: csr_array,
     ) -> None:
         assert self.hierarchy is not None
         answers = np.arange(stage.gold.shape[1]) < self.n_labels  # not the clusters
@@ -231,7 +242,7 @@ class Levelwise:
                 self._predicted(predictions),
                 gold,
                 self._predicted(dev_rankings),
-                dev_gold,
+                stage.dev_gold,
                 folder,
                 label_vectors,
             )
@@ -359,6 +370,25 @@ class Levelwise:
         rankings = self.level_rankings(Corpus.of([doc]))[-1]
         return self.pointer.attention(self._predicted(rankings))
 
+    def illustrations(self) -> list[Illustration]:
+        """Figure 5: what OFO decided over the training documents, level by level."""
+        panels = [
+            Panel(
+                f"level {level}", curve["documents"], {n: curve[n] for n in ("MaP", "MaR", "MaF")}
+            )
+            for level, curve in self.curves.items()
+        ]
+        return [
+            Illustration(
+                "How the thresholds settled",
+                "Precision, recall and F of the labels chosen at each level, over the training "
+                "documents so far: each label's threshold moves with every document "
+                "(predictions out of fold).",
+                "documents",
+                panels,
+            )
+        ]
+
     # --------------------------------------------------------------------------------- the files
 
     def save(self, folder: Path) -> None:
@@ -423,20 +453,6 @@ class Levelwise:
         return LevelNetworks(self.config, self.levels, tables, start).to(self.device)
 
 
-@dataclass(frozen=True, eq=False)
-class _Stage:
-    """What a pass is trained from."""
-
-    train: Corpus
-    dev: Corpus
-    streams: Streams
-    dev_streams: Streams
-    targets: Targets
-    dev_targets: Targets
-    gold: csr_array  # (documents, learned labels), never expanded
-    tables: Tables
-
-
 def _in(ranking: Ranking, other: Ranking) -> NDArray[np.bool_]:
     """Which answers of a ranking are answers of the other about the same document."""
     width = max(ranking.columns.max(initial=0), other.columns.max(initial=0)) + 1
@@ -454,17 +470,16 @@ def _word_weights(
     network: LevelNetworks, place: int, label: int, streams: Streams
 ) -> NDArray[np.float32]:
     """A weight for each word of the one document of `streams`."""
-    batch = streams.of(place, np.array([0]))
-    level = network.level(place)
+    row = np.array([0])
+    words, level = streams.words.padded(row), network.level(place)
     # cuDNN's LSTM has no gradients outside training.
     with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
-        read = {name: (network.embed(name, ids), lengths) for name, (ids, lengths) in batch.items()}
-        x, lengths = read["words"]
+        x = network.embed("words", words[0]).detach().requires_grad_()
+        told = network.read(place, words, x)
         if level.attend is not None:
-            h = level.encode(level.convolve(x), lengths)
-            weights = level.attend.weights(h, token_mask(x[:, :, 0], lengths), label)[0]
+            mask = token_mask(told.h, told.lengths)
+            weights = level.attend.weights(told.h, mask, label)[0]
             return np.asarray(weights.detach().float().cpu().numpy())
-        x = x.detach().requires_grad_()
-        logit = level({**read, "words": (x, lengths)})[0, label]
+        logit = network(place, told, streams.sets(place, row))[0, label]
         (gradient,) = torch.autograd.grad(logit, x)
     return np.asarray((gradient * x).sum(-1)[0].detach().float().cpu().numpy())
