@@ -493,7 +493,7 @@ def serve(
     ] = None,
     max_body: Annotated[int, Option(help="Bytes of a body.")] = 2_000_000,
     max_upload: Annotated[int, Option(help="Bytes of an upload.")] = 20_000_000,
-    queue: Annotated[int, Option(help="Documents that may wait; more are refused.")] = 128,
+    queue: Annotated[int, Option(help="Documents that may wait; more are refused.")] = 256,
     batch: Annotated[int, Option(help="Documents that are ranked together.")] = 64,
     timeout: Annotated[float, Option(help="Seconds for an answer.")] = 30.0,
     device: Device = "cpu",

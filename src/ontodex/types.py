@@ -745,7 +745,7 @@ class Ranking:
             np.pad(self.probabilities[:, :k], pad),
         )
 
-    def take(self, rows: NDArray[Any]) -> Ranking:
+    def take(self, rows: NDArray[Any] | slice) -> Ranking:
         """The rankings of these documents."""
         return Ranking(self.columns[rows], self.probabilities[rows])
 

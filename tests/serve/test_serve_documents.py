@@ -40,10 +40,7 @@ def test_the_queue_keeps_documents_as_they_came(queue):
     assert found["text"] == "A trout\nswims in the stream"
     assert (found["state"], found["batch"], found["added_by"]) == ("open", "may", "local")
     listed = queue.get("/documents").json()
-    assert [d["title"] for d in listed["documents"]] == [
-        "A trout swims in the stream",
-        "old oaks in the forest",
-    ]
+    assert [d["title"] for d in listed["documents"]] == ["A trout", "old oaks in the forest"]
     assert (listed["open"], listed["done"], listed["batches"]) == (2, 0, ["may"])
     assert queue.get("/documents", params={"after": 1}).json()["documents"][0]["number"] == 2
     assert queue.get("/documents", params={"batch": "june"}).json()["documents"] == []
@@ -61,6 +58,30 @@ def test_next_walks_through_the_open_ones_and_around(queue):
     assert next_after(0) is None
     assert queue.put("/documents/1/state", json={"state": "open"}).json()["done"] is None
     assert queue.get("/documents/next").json()["open"] == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "shown"),
+    [
+        ({"title": " On\n trout "}, "On trout"),
+        ({"title": " ", "text": "No title"}, "No title"),
+        ({"text": "stream " * 50}, "stream " * 16 + "…"),
+        ({"text": "水" * 300}, "水" * 118 + " …"),
+    ],
+)
+def test_a_row_of_the_queue_shows_the_title_or_how_the_text_begins(client, fields, shown):
+    client.post("/documents", json={"documents": [fields]})
+    assert client.get("/documents").json()["documents"][0]["title"] == shown
+
+
+def test_previous_is_the_document_before_open_or_done(queue):
+    def before(**query):
+        document = queue.get("/documents/previous", params=query).json()["document"]
+        return document and document["number"]
+
+    queue.put("/documents/1/state", json={"state": "done"})
+    assert [before(before=2), before(before=1), before()] == [1, None, 2]
+    assert before(batch="june") is None
 
 
 def test_a_decision_remembers_who_when_which_run_and_its_probability(queue):
@@ -182,6 +203,13 @@ def test_files_become_documents(client):
 
 
 @pytest.mark.slow
+def test_a_file_of_an_unknown_kind_costs_no_process(client, monkeypatch):
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    answer = client.post("/documents/upload", files=[("files", ("tool.exe", b"MZ"))])
+    assert answer.status_code == 422
+    assert "'.exe'" in answer.json()["errors"][0]["message"]
+
+
 def test_files_that_cannot_be_read_are_named_and_the_others_taken(client):
     bomb = io.BytesIO()
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:

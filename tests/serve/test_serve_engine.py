@@ -86,6 +86,14 @@ def test_a_full_queue_refuses_and_says_when_to_come_back():
     assert all(1 <= error.retry_after <= 60 for error in refused)
 
 
+def test_what_could_not_be_answered_in_time_is_refused_at_once():
+    gate = Gate()
+    engine = Engine({"a": gate}, capacity=100, timeout=4.0)
+    engine._seconds_a_doc = 1.0  # as of a slow system
+    found = answers([engine.rank("a", [doc("x")]) for _ in range(8)], engine, gate)
+    assert sum(isinstance(error, BusyError) for error in found) == 4  # one is ranked, three wait
+
+
 def test_a_request_larger_than_the_queue_is_taken_when_nothing_waits():
     gate = Gate()
     gate.opened.set()
@@ -161,13 +169,22 @@ def test_a_full_queue_is_429_with_retry_after(start):
         assert int(answer.headers["retry-after"]) >= 1
 
 
+SCOPE = {
+    "type": "http",
+    "method": "POST",
+    "path": "/suggest",
+    "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
+    "query_string": b"",
+    "client": ("127.0.0.1", 1),
+    "scheme": "http",
+    "root_path": "",
+}
+
+
 def test_nothing_is_ranked_for_a_client_that_hung_up(start):
     app, gate = start().app, Gate()
     engine = app._service.engine = Engine({"small": gate})
     body = json.dumps({"documents": [{"id": "late", "text": "trout"}]}).encode()
-    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-    scope = {"type": "http", "method": "POST", "path": "/suggest", "headers": headers}
-    scope |= {"query_string": b"", "client": ("127.0.0.1", 1), "scheme": "http", "root_path": ""}
     coming = [{"type": "http.request", "body": body}, {"type": "http.disconnect"}]
     sent = []
 
@@ -183,7 +200,7 @@ def test_nothing_is_ranked_for_a_client_that_hung_up(start):
         first = asyncio.create_task(engine.rank("small", [doc("first")]))
         while not gate.entered.is_set():
             await asyncio.sleep(0)
-        await app(scope, receive, send)
+        await app(dict(SCOPE), receive, send)
         gate.opened.set()
         await first
 

@@ -1,16 +1,23 @@
 """Schemathesis over every operation, with good and with bad values: never a 5xx.
 
-ONTODEX_FUZZ sets how many examples an operation gets of each; the slow suite takes a few.
+    ONTODEX_FUZZ=500 python -m pytest -m slow tests/serve/test_serve_schema.py
+
+asks each operation so often in both ways and prints a table; the slow suite takes a few.
 """
 
 from __future__ import annotations
 
 import os
+import sys
+import time
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
+
+from ontodex.serve import keys
 
 pytestmark = pytest.mark.slow
 schemathesis = pytest.importorskip("schemathesis")
@@ -19,12 +26,20 @@ EXAMPLES = int(os.environ.get("ONTODEX_FUZZ", "15"))
 
 
 @pytest.fixture
-def described(start):
-    client = start(names=("testserver",))
+def key(tmp_path):
+    return keys.add(tmp_path / "keys.tsv", "ada")
+
+
+@pytest.fixture
+def described(start, tmp_path, key):
+    client = start(names=("testserver",), keys=tmp_path / "keys.tsv")
+    client.headers["authorization"] = f"Bearer {key}"
     client.post("/documents", json={"documents": [{"text": "trout"}, {"text": "oak"}]})
     wanted = {"document": 1, "label": "fish", "verdict": "accept"}
     client.post("/decisions", json={"decisions": [wanted] * 3})
-    return schemathesis.openapi.from_asgi("/openapi.json", client.app)
+    return schemathesis.openapi.from_asgi(
+        "/openapi.json", client.app, headers={"authorization": f"Bearer {key}"}
+    )
 
 
 KNOWN = {
@@ -37,18 +52,39 @@ KNOWN = {
 }
 
 
-def aim(case) -> None:
+def aim(part, known) -> None:
     """Put names that exist where chance never finds one, so that the rest is looked at too."""
-    for part in (case.path_parameters, case.query, case.body):
-        if isinstance(part, dict):
-            part.update({key: KNOWN[key] for key in KNOWN.keys() & part.keys()})
+    if isinstance(part, dict):
+        part.update({name: known[name] for name in known.keys() & part.keys()})
+    if isinstance(part, dict | list):
+        for below in part.values() if isinstance(part, dict) else part:
+            aim(below, known)
 
 
-def fuzz(operation, mode) -> int:
-    """Ask one operation many times; how often it did what was asked."""
+@dataclass
+class Asked:
+    """How an operation answered."""
+
+    operation: str
+    statuses: list[int] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def number(self, hundreds: int) -> int:
+        return sum(status // 100 == hundreds for status in self.statuses)
+
+    def row(self) -> str:
+        n_2xx, n_4xx, n_5xx = (self.number(hundreds) for hundreds in (2, 4, 5))
+        return (
+            f"{self.operation:48} {len(self.statuses):8} {n_2xx:6} {n_4xx:6} {n_5xx:6} "
+            f"{self.seconds:8.1f}\n"
+        )
+
+
+def fuzz(operation, mode, key) -> Asked:
+    """Ask one operation many times; one with few good questions is asked the same again."""
     from schemathesis import checks
 
-    asked = fulfilled = 0
+    asked = Asked(f"{operation.method.upper()} {operation.path}")
 
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(
@@ -59,12 +95,11 @@ def fuzz(operation, mode) -> int:
         suppress_health_check=list(HealthCheck),
     )
     def ask(case):
-        nonlocal asked, fulfilled
-        asked += 1
-        if asked % 2:
-            aim(case)
-        response = case.call(timeout=120)
-        fulfilled += response.status_code < 300
+        if len(asked.statuses) % 2:
+            for part in (case.path_parameters, case.query, case.body):
+                aim(part, {**KNOWN, "key": key})
+        response = case.call(timeout=120, headers={"authorization": f"Bearer {key}"})
+        asked.statuses.append(response.status_code)
         case.validate_response(
             response,
             checks=[
@@ -75,22 +110,40 @@ def fuzz(operation, mode) -> int:
             ],
         )
 
+    started = time.perf_counter()
     with suppress(Unsatisfiable):  # some parameters take any text: nothing is wrong for them
         ask()
-    return fulfilled
+        while mode == schemathesis.GenerationMode.POSITIVE and len(asked.statuses) < EXAMPLES:
+            ask()
+    asked.seconds = time.perf_counter() - started
+    return asked
 
 
 @pytest.mark.parametrize("mode", ["POSITIVE", "NEGATIVE"])
-def test_no_request_breaks_the_service(described, mode):
-    fulfilled = {}
-    for result in described.get_all_operations():
-        operation = result.ok()
-        can_be_wrong = operation.body or list(operation.iter_parameters())
-        if mode == "POSITIVE" or can_be_wrong:
-            found = fuzz(operation, schemathesis.GenerationMode[mode])
-            fulfilled[f"{operation.method} {operation.path}"] = found
-    assert len(fulfilled) > 20
+def test_no_request_breaks_the_service(described, key, mode, capsys):
+    found = {}
+    with capsys.disabled():
+        say = sys.stdout.write if "ONTODEX_FUZZ" in os.environ else lambda line: None
+        say(f"\n{mode.lower():48} examples    2xx    4xx    5xx  seconds\n")
+        for result in described.get_all_operations():
+            operation = result.ok()
+            if mode == "POSITIVE" or operation.body or list(operation.iter_parameters()):
+                asked = fuzz(operation, schemathesis.GenerationMode[mode], key)
+                found[asked.operation] = asked
+                say(asked.row())
+                sys.stdout.flush()
+        total = sum(len(asked.statuses) for asked in found.values())
+        say(f"{len(found)} operations, {total:,} requests\n")
+    assert len(found) > 20
+    assert all(asked.number(5) == 0 for asked in found.values())
     if mode == "POSITIVE":
-        for one in ("post /suggest", "get /ontology/concept", "put /documents/{number}/state"):
-            assert fulfilled[one] > 0, one
-        assert fulfilled["post /v1/projects/{project_id}/suggest"] > 0
+        assert all(len(asked.statuses) >= EXAMPLES for asked in found.values())
+        for one in (
+            "POST /suggest",
+            "GET /ontology/concept",
+            "PUT /documents/{number}/state",
+            "POST /decisions",
+            "POST /login",
+            "POST /v1/projects/{project_id}/suggest",
+        ):
+            assert found[one].number(2) > 0, one

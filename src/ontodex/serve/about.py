@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi import Path as InPath
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse
 
 from ontodex import __version__
-from ontodex.serve.answers import LoginAnswer, MeAnswer, RunDetails, RunsAnswer
+from ontodex.serve.answers import (
+    Health,
+    LoginAnswer,
+    MeAnswer,
+    Readiness,
+    RunDetails,
+    RunsAnswer,
+    StatusAnswer,
+)
 from ontodex.serve.bodies import Login, Name
 from ontodex.serve.guard import COOKIE
 from ontodex.serve.problems import Problem, not_found
@@ -22,6 +30,7 @@ PAGE = Path(__file__).parent / "page"
 COOKIE_DAYS = 30
 # The report is one file with its style inside; it can do nothing but be looked at.
 REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'; sandbox"
+_IF_DARK = "@media (prefers-color-scheme: dark)"
 _FILE = re.compile(r"[a-z0-9][a-z0-9._-]{0,80}")
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -48,14 +57,20 @@ def run(run: Annotated[Name, InPath()], service: TheService) -> Any:
 
 
 @router.get("/runs/{run}/report", response_class=HTMLResponse)
-def report(run: Annotated[Name, InPath()], service: TheService) -> Any:
-    """The report of a run with its plots, as a page."""
+def report(
+    run: Annotated[Name, InPath()],
+    service: TheService,
+    theme: Annotated[Literal["light", "dark"] | None, Query()] = None,
+) -> Any:
+    """The report of a run with its plots, as a page; light or dark as the system is, or as said."""
     path = service.run(run).run.folder / "report.html"
     if not path.is_file():
         raise Problem(404, f"the run {run!r} has no report", hint="ontodex evaluate RUN CORPUS")
-    return FileResponse(
-        path, media_type=_TYPES[".html"], headers={"content-security-policy": REPORT_POLICY}
-    )
+    text = path.read_text(encoding="utf-8")
+    if theme is not None:  # its style is at its top, before anything that it quotes
+        text = text.replace("color-scheme: light dark", f"color-scheme: {theme}", 1)
+        text = text.replace(_IF_DARK, "@media all" if theme == "dark" else "@media not all", 1)
+    return HTMLResponse(text, headers={"content-security-policy": REPORT_POLICY})
 
 
 @router.get("/me", response_model=MeAnswer)
@@ -92,8 +107,8 @@ def logout() -> Response:
     return response
 
 
-@router.get("/status")
-def status(service: TheService) -> dict[str, Any]:
+@router.get("/status", response_model=StatusAnswer)
+def status(service: TheService) -> Any:
     """Live figures."""
     engine, database = service.engine, service.database
     return {
@@ -105,13 +120,13 @@ def status(service: TheService) -> dict[str, Any]:
     }
 
 
-@router.get("/healthz")
+@router.get("/healthz", response_model=Health)
 async def healthz() -> dict[str, str]:
     """The process lives."""
     return {"status": "ok"}
 
 
-@router.get("/readyz")
+@router.get("/readyz", response_model=Readiness)
 def readyz(service: TheService) -> Response:
     """Whether requests should come here."""
     if not service.is_ready:
@@ -140,7 +155,10 @@ def page() -> Response:
     return _file("index.html")
 
 
-@router.get("/page/{name}", response_class=Response)
+_FILES = {kind.partition(";")[0]: {"schema": {"type": "string"}} for kind in _TYPES.values()}
+
+
+@router.get("/page/{name}", response_class=Response, responses={200: {"content": _FILES}})
 def page_file(name: Annotated[str, InPath(max_length=100)]) -> Response:
     """A file of the page."""
     return _file(name)

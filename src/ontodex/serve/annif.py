@@ -92,6 +92,41 @@ class LanguageScores(BaseModel):
     results: list[LanguageScore]
 
 
+class Info(BaseModel):
+    title: str
+    version: str
+
+
+class Vocab(BaseModel):
+    vocab_id: str
+    languages: list[str]
+    size: int
+    loaded: bool
+
+
+class Vocabs(BaseModel):
+    vocabs: list[Vocab]
+
+
+class Backend(BaseModel):
+    backend_id: str
+
+
+class AnnifProject(BaseModel):
+    project_id: str
+    name: str
+    language: str
+    backend: Backend
+    vocab: Vocab
+    vocab_language: str
+    is_trained: bool
+    modification_time: str
+
+
+class Projects(BaseModel):
+    projects: list[AnnifProject]
+
+
 def _vocab(served: Served) -> Json:
     return {
         "vocab_id": served.name,
@@ -129,27 +164,27 @@ def _results(served: Served, ranked: Ranked, ask: Ask) -> list[Json]:
     ]
 
 
-@router.get("")
+@router.get("", response_model=Info)
 @router.get("/", include_in_schema=False)
-async def info() -> dict[str, str]:
+async def info() -> Any:
     """What answers here."""
     return {"title": "ontodex", "version": __version__}
 
 
-@router.get("/vocabs")
-def vocabs(service: TheService) -> dict[str, list[Json]]:
+@router.get("/vocabs", response_model=Vocabs)
+def vocabs(service: TheService) -> Any:
     """The ontologies of the runs."""
     return {"vocabs": [_vocab(served) for served in service.runs.values()]}
 
 
-@router.get("/projects")
-def projects(service: TheService) -> dict[str, list[Json]]:
+@router.get("/projects", response_model=Projects)
+def projects(service: TheService) -> Any:
     """The runs."""
     return {"projects": [_project(served) for served in service.runs.values()]}
 
 
-@router.get("/projects/{project_id}")
-def project(project_id: Project, service: TheService) -> Json:
+@router.get("/projects/{project_id}", response_model=AnnifProject)
+def project(project_id: Project, service: TheService) -> Any:
     """One run."""
     return _project(service.run(project_id))
 

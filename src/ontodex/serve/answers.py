@@ -204,6 +204,47 @@ class LoginAnswer(BaseModel):
     name: str
 
 
+class Health(BaseModel):
+    status: Literal["ok"]
+
+
+class Readiness(BaseModel):
+    status: Literal["ready"]
+
+
+class QueueFigures(BaseModel):
+    waiting: int
+    capacity: int
+
+
+class RequestFigures(BaseModel):
+    answered: int
+    rejected: int
+    failed: int
+
+
+class Latency(BaseModel):
+    p50: float | None
+    p99: float | None
+
+
+class DocumentFigures(BaseModel):
+    open: int
+    done: int
+
+
+class StatusAnswer(BaseModel):
+    version: str
+    uptime_seconds: float
+    queue: QueueFigures
+    requests: RequestFigures
+    latency_ms: Latency
+    documents_ranked: int
+    mean_batch: float | None
+    documents: DocumentFigures
+    decisions: int
+
+
 class Fine(BaseModel):
     where: str
     message: str

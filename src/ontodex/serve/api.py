@@ -6,6 +6,7 @@ serve(folders, config)     loads, binds, answers; SIGTERM answers what was accep
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -32,7 +33,11 @@ logger = logging.getLogger(__name__)
 DRAIN_SECONDS = 60  # how long accepted requests may take after SIGTERM
 IDLE_SECONDS = 65  # an idle connection is kept a little longer than most proxies keep theirs
 CONNECTIONS = 2000
-_PROBLEM = {"model": ProblemAnswer, "content": {problems.MEDIA_TYPE: {}}}
+_SCHEMAS = "#/components/schemas/"
+_PROBLEM = {
+    "description": "problem",
+    "content": {problems.MEDIA_TYPE: {"schema": {"$ref": f"{_SCHEMAS}{ProblemAnswer.__name__}"}}},
+}
 
 
 def application(service: Service) -> ASGIApp:
@@ -45,9 +50,7 @@ def routes(service: Service) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        searches = asyncio.gather(
-            *(asyncio.to_thread(served.finder) for served in service.runs.values())
-        )
+        searches = asyncio.create_task(_make_searches(service))
         yield
         await searches
         service.close()
@@ -59,7 +62,7 @@ def routes(service: Service) -> FastAPI:
         docs_url=None,  # these pages would load scripts from elsewhere
         redoc_url=None,
         lifespan=lifespan,
-        responses={status: {**_PROBLEM, "description": "problem"} for status in ("4XX", "5XX")},
+        responses={"4XX": _PROBLEM, "5XX": _PROBLEM},
     )
     app.state.service = service
     for part in (suggest, concepts, documents, verdicts, about, annif):
@@ -68,15 +71,25 @@ def routes(service: Service) -> FastAPI:
     describe = app.openapi
 
     def described() -> dict[str, Any]:
-        return _secured(describe())
+        return _completed(describe())
 
     app.openapi = described  # type: ignore[method-assign]
     return app
 
 
-def _secured(schema: dict[str, Any]) -> dict[str, Any]:
-    """The description with the two ways to show a key; FastAPI keeps it, so this is done once."""
-    schema.setdefault("components", {})["securitySchemes"] = {
+async def _make_searches(service: Service) -> None:
+    """One after the other: several at once would leave the event loop even less time."""
+    for served in service.runs.values():
+        await asyncio.to_thread(served.run.known.search)
+
+
+def _completed(schema: dict[str, Any]) -> dict[str, Any]:
+    """The description with the problem document and the two ways to show a key."""
+    problem = ProblemAnswer.model_json_schema(ref_template=_SCHEMAS + "{model}")
+    components = schema.setdefault("components", {})
+    components.setdefault("schemas", {}).update(problem.pop("$defs"))
+    components["schemas"][ProblemAnswer.__name__] = problem
+    components["securitySchemes"] = {
         "key": {"type": "http", "scheme": "bearer"},
         "cookie": {"type": "apiKey", "in": "cookie", "name": COOKIE},
     }
@@ -114,6 +127,8 @@ class _Server(uvicorn.Server):
 def serve(folders: Sequence[Path], config: ServeConfig, *, ready: Callable[[str], object]) -> None:
     """Serve runs until SIGTERM or SIGINT; `ready` is told the address."""
     service = open_service(folders, config)
+    gc.collect()
+    gc.freeze()  # what is loaded stays; looking through it for garbage holds up answers for 0.2 s
     write_json_logs()
     server = _Server(
         uvicorn.Config(

@@ -194,6 +194,15 @@ class Database:
                 return found[0]
         return None
 
+    def previous_document(self, *, batch: str | None, before: int | None) -> Row | None:
+        """The document before this number, whatever its state; without a number the last one."""
+        query = _in(sa.select(documents), None, batch).order_by(documents.c.number.desc()).limit(1)
+        if before is not None:
+            query = query.where(documents.c.number < before)
+        with self._reading() as connection:
+            found = connection.execute(query).mappings().first()
+        return None if found is None else _opened(found)
+
     def counts(self, batch: str | None = None) -> dict[str, int]:
         """How many documents are open, and how many done."""
         columns = documents.c.state, sa.func.count().label("n")

@@ -28,7 +28,7 @@ from ontodex.serve.upload import read_uploads
 from ontodex.serve.verdicts import shown
 
 router = APIRouter(tags=["documents"])
-TITLE = 120  # characters in lists
+BEGINNING, LONG_TITLE = 120, 300  # characters in lists
 
 TheNumber = Annotated[Number, Path()]
 InBatch = Annotated[Name | None, Query()]
@@ -36,9 +36,23 @@ AfterNumber = Annotated[After, Query()]
 
 
 def _head(row: Row) -> dict[str, Any]:
-    text = " ".join(doc_of(row).text.split())
     head = {key: row[key] for key in ("number", "id", "batch", "state", "added", "added_by")}
-    return {**head, "done": row["done"], "done_by": row["done_by"], "title": text[:TITLE]}
+    return {**head, "done": row["done"], "done_by": row["done_by"], "title": _title(row)}
+
+
+def _title(row: Row) -> str:
+    """The document's title; of one without, how its text begins."""
+    title = " ".join(row["fields"].get("title", "").split())
+    text = " ".join(doc_of(row).text[: 10 * BEGINNING].split())
+    return _shortened(title, LONG_TITLE) or _shortened(text, BEGINNING)
+
+
+def _shortened(text: str, most: int) -> str:
+    """At most so many characters, cut between words where there are any."""
+    if len(text) <= most:
+        return text
+    start = text[: most - 2]
+    return (start.rpartition(" ")[0] if " " in start[most // 2 :] else start) + " …"
 
 
 def _whole(row: Row) -> dict[str, Any]:
@@ -95,6 +109,16 @@ def next_open(service: TheService, after: AfterNumber = 0, batch: InBatch = None
     return {"document": document, **service.database.counts(batch)}
 
 
+@router.get("/documents/previous", response_model=NextAnswer)
+def previous(
+    service: TheService, before: Annotated[Number | None, Query()] = None, batch: InBatch = None
+) -> Any:
+    """The document before one in the queue, open or done; the last one where none is named."""
+    row = service.database.previous_document(batch=batch, before=before)
+    document = None if row is None else _whole(row)
+    return {"document": document, **service.database.counts(batch)}
+
+
 @router.get("/documents/{number}", response_model=JudgedDocument)
 def one(number: TheNumber, service: TheService) -> Any:
     """A document with the verdicts that count."""
@@ -137,7 +161,13 @@ async def explain(number: TheNumber, body: ExplainQueued, service: TheService) -
     return await explanation(service, service.run(body.run), doc_of(row), body.label)
 
 
-@router.get("/export", response_class=StreamingResponse)
+_EXPORTS = {
+    kind.partition(";")[0]: {"schema": {"type": "string"}}
+    for kind, _, _ in exports.FORMATS.values()
+}
+
+
+@router.get("/export", response_class=StreamingResponse, responses={200: {"content": _EXPORTS}})
 def export(
     service: TheService,
     format: Annotated[exports.Format, Query()] = "jsonl",

@@ -64,7 +64,7 @@ class Engine:
         self,
         runs: Mapping[str, Ranker],
         *,
-        capacity: int = 128,
+        capacity: int = 256,
         batch: int = 64,
         timeout: float = 30.0,
         observe: Callable[[int, float], None] = lambda n_docs, seconds: None,
@@ -85,7 +85,9 @@ class Engine:
 
     @property
     def is_full(self) -> bool:
-        return self._waiting >= self.capacity
+        """As many wait as may, or so many that the next might not be answered in time."""
+        is_late = self._waiting * self._seconds_a_doc > self._timeout / 2
+        return is_late or self._waiting >= self.capacity
 
     def busy(self) -> BusyError:
         """The refusal, with the time in which what waits now should be done."""
@@ -106,7 +108,8 @@ class Engine:
 
     async def _answer(self, job: _Job) -> Any:
         with self._lock:
-            if self._waiting and self._waiting + job.size > self.capacity:
+            no_room = self.is_full or self._waiting + job.size > self.capacity
+            if self._waiting and no_room:
                 raise self.busy()
             self._waiting += job.size
             self._jobs.append(job)

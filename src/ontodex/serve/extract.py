@@ -29,6 +29,7 @@ LARGEST_OUT = 256 * 2**20  # bytes
 LONGEST = 10_000_000  # characters of one document
 MOST = 50_000  # documents of one batch
 
+_TEXTS = (".txt", ".md", ".html", ".htm", ".pdf", ".docx")
 _BATCHES = (".jsonl", ".csv", ".tsv", ".xml")
 _BLOCKS = "address article aside blockquote br dd div dl dt figure footer form h1 h2 h3 h4 h5 h6 "
 _BLOCKS += "header hr li main nav ol p pre section table td th tr ul title"
@@ -45,20 +46,26 @@ class Extracted(NamedTuple):
 
 def documents(path: Path, name: str) -> Iterator[Extracted]:
     """The documents of a file, by the ending of its name."""
-    ending = Path(name.lower().removesuffix(".gz")).suffix
+    ending = ending_of(name)
     if ending in _BATCHES:
         yield from batch(path)
         return
-    reader = {
+    readers = {
         ".txt": plain, ".md": plain, ".html": page, ".htm": page, ".pdf": pdf, ".docx": docx,
-    }.get(ending)  # fmt: skip
-    if reader is None:
-        known = ".txt .md .html .pdf .docx " + " ".join(_BATCHES)
-        raise DataError(f"files that end in {ending!r} are not known; these are: {known}")
-    text = reader(path)
+    }  # fmt: skip
+    text = readers[ending](path)
     if not text.strip():
         raise DataError("has no text", hint="a scanned PDF needs text recognition first")
     yield Extracted(name, {"text": text})
+
+
+def ending_of(name: str) -> str:
+    """How the file's name ends, `.gz` aside; a DataError where that tells of nothing to read."""
+    ending = Path(name.lower().removesuffix(".gz")).suffix
+    if ending not in (*_TEXTS, *_BATCHES):
+        known = " ".join((*_TEXTS, *_BATCHES))
+        raise DataError(f"files that end in {ending!r} are not known; these are: {known}")
+    return ending
 
 
 def batch(path: Path) -> Iterator[Extracted]:

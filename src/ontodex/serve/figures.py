@@ -98,7 +98,7 @@ class Figures:
             lines.append("# TYPE ontodex_batch_seconds histogram")
             lines += self._ranking.lines("ontodex_batch_seconds")
         for name, value in gauges.items():
-            lines += [f"# TYPE ontodex_{name} gauge", f"ontodex_{name} {value:g}"]
+            lines += [f"# TYPE ontodex_{name} gauge", f"ontodex_{name} {value:.15g}"]
         return "\n".join(lines) + "\n"
 
 

@@ -102,28 +102,29 @@ def of_validation(error: RequestValidationError) -> Problem:
 
 
 def install(app: FastAPI) -> None:
-    """Make every error of the app a problem document."""
+    """Make every error of the app a problem document. Handlers are async: FastAPI would take a
+    thread for each refusal otherwise."""
 
-    def library(_: Request, error: Exception) -> Response:
+    async def library(_: Request, error: Exception) -> Response:
         assert isinstance(error, OntodexError)
         return of_error(error).response()
 
-    def validation(_: Request, error: Exception) -> Response:
+    async def validation(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         return of_validation(error).response()
 
-    def http(_: Request, error: Exception) -> Response:
+    async def http(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if isinstance(error, Problem):
             return error.response()
         return Problem(error.status_code, str(error.detail), headers=error.headers).response()
 
-    def database(_: Request, error: Exception) -> Response:
+    async def database(_: Request, error: Exception) -> Response:
         logger.error("the database failed: %s", type(error).__name__)
         detail = "the database did not answer; nothing was written"
         return Problem(503, detail, headers={"retry-after": "5"}).response()
 
-    def bug(_: Request, error: Exception) -> Response:
+    async def bug(_: Request, error: Exception) -> Response:
         return Problem(500, "something went wrong here; the log says where").response()
 
     app.add_exception_handler(OntodexError, library)

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from ontodex.run import RANKS, Explanation, Run
 from ontodex.types import Corpus, Doc, Ranking
 
@@ -21,7 +19,7 @@ class Ranked:
 
     def take(self, start: int, stop: int | None = None) -> Ranked:
         """The answer for the documents from `start` (only that one, without `stop`)."""
-        rows = np.arange(start, start + 1 if stop is None else stop)
+        rows = slice(start, start + 1 if stop is None else stop)
         return Ranked(self.ranking.take(rows), self.chosen.take(rows))
 
 

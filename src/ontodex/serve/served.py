@@ -6,7 +6,7 @@ import json
 import re
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,22 @@ def _best(found: Ranking, ask: Ask, first: set[int]) -> list[tuple[int, float]]:
     return [(c, p) for c, p in kept if c in first or c in others][: ask.limit]
 
 
+@dataclass(eq=False)
+class Known:
+    """An ontology, and the search in it; runs that have the same one share both."""
+
+    ontology: Ontology
+    _search: Search | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def search(self) -> Search:
+        """Made when first wanted: seconds for a hundred thousand names."""
+        with self._lock:
+            if self._search is None:
+                self._search = Search(self.ontology)
+            return self._search
+
+
 @dataclass(frozen=True)
 class Card:
     """A run without its model, which is in another process."""
@@ -65,17 +81,29 @@ class Card:
     settings: RunSettings
     labels: LabelSpace
     decision: Decision
+    known: Known  # the run's ontology; where it has none, its labels without any order
 
     @classmethod
-    def open(cls, folder: Path) -> Card:
-        """Checked file by file against the manifest, as `ontodex.run.load` does."""
+    def open(cls, folder: Path, shared: dict[str, Known] | None = None) -> Card:
+        """Checked file by file against the manifest, as `ontodex.run.load` does. `shared` has the
+        ontologies of other runs by the digest of their file."""
         about = store.verify(folder)
         settings = resolve(store.load_config(folder))
-        path = folder / "ontology.json"
-        ontology = read_ontology(path, "json") if path.exists() else None
-        labels = store.load_labels(folder / "labels.tsv", ontology)
+        known = _ontology_of(folder, about, {} if shared is None else shared)
+        labels = store.load_labels(folder / "labels.tsv", None if known is None else known.ontology)
         decision = load_decision(folder / "decision.json", labels)
-        return cls(folder, about, settings, labels, decision)
+        if known is None:
+            known = Known(build(Concept(label) for label in labels.ids))
+        return cls(folder, about, settings, labels, decision, known)
+
+
+def _ontology_of(folder: Path, about: Json, shared: dict[str, Known]) -> Known | None:
+    digest_of_file = about["files"].get("ontology.json")
+    if digest_of_file is None:
+        return None
+    if digest_of_file not in shared:
+        shared[digest_of_file] = Known(read_ontology(folder / "ontology.json", "json"))
+    return shared[digest_of_file]
 
 
 class Served:
@@ -87,8 +115,6 @@ class Served:
         model = run.settings.model_class
         self.explains, self.updates = issubclass(model, Explains), issubclass(model, Updates)
         self._decides = issubclass(model, Decides)
-        self._lock = threading.Lock()
-        self._search: Search | None = None
         self._place = lru_cache(maxsize=100_000)(self._find_place)
 
     # ----------------------------------------------------------------------------- suggestions
@@ -158,11 +184,9 @@ class Served:
 
     # -------------------------------------------------------------------------------- concepts
 
-    @cached_property
+    @property
     def ontology(self) -> Ontology:
-        """The run's ontology; where it has none, its labels without any order."""
-        own = self.run.labels.ontology
-        return own if own is not None else build(Concept(label) for label in self.run.labels.ids)
+        return self.run.known.ontology
 
     @cached_property
     def languages(self) -> list[str]:
@@ -227,7 +251,6 @@ class Served:
 
     def search(self, query: str, limit: int, language: str | None = None) -> list[Json]:
         """Concepts by what people type."""
-        finder = self.finder()
         return [
             {
                 **self.step(hit.label, language),
@@ -235,15 +258,8 @@ class Served:
                 "kind": hit.kind,
                 "path": self.path(hit.label, language),
             }
-            for hit in finder.find(query, limit)
+            for hit in self.run.known.search().find(query, limit)
         ]
-
-    def finder(self) -> Search:
-        """The search, made when first wanted: seconds for a hundred thousand names."""
-        with self._lock:
-            if self._search is None:
-                self._search = Search(self.ontology)
-            return self._search
 
     # ----------------------------------------------------------------------------------- about
 

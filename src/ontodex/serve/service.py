@@ -17,7 +17,7 @@ from ontodex.serve.engine import Engine
 from ontodex.serve.figures import Figures
 from ontodex.serve.keys import Keys
 from ontodex.serve.problems import not_found
-from ontodex.serve.served import Card, Served, url_name
+from ontodex.serve.served import Card, Known, Served, url_name
 from ontodex.serve.worker import Remote, Worker
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class ServeConfig:
     names: tuple[str, ...] = ()  # hosts besides localhost and addresses
     max_body: int = 2_000_000  # bytes
     max_upload: int = 20_000_000  # bytes
-    queue: int = 128  # documents that may wait
+    queue: int = 256  # documents that may wait
     batch: int = 64  # documents ranked together
     timeout: float = 30.0  # seconds for an answer
     device: str = "cpu"
@@ -110,6 +110,7 @@ def open_service(folders: Sequence[Path], config: ServeConfig) -> Service:
     keys = None if config.keys is None else Keys(config.keys)
     database = Database.open(config.database)
     runs: dict[str, Served] = {}
+    shared: dict[str, Known] = {}
     for folder in folders:
         name = url_name(folder)
         if name in runs:
@@ -117,7 +118,7 @@ def open_service(folders: Sequence[Path], config: ServeConfig) -> Service:
                 f"{folder} and {runs[name].run.folder} would both be called {name!r}",
                 hint="rename one of the folders",
             )
-        runs[name] = Served(name, Card.open(folder))
+        runs[name] = Served(name, Card.open(folder, shared))
     figures = Figures()
     worker = Worker({name: one.run.folder for name, one in runs.items()}, device=config.device)
     engine = Engine(
@@ -130,7 +131,7 @@ def open_service(folders: Sequence[Path], config: ServeConfig) -> Service:
     return Service(config, runs, database, keys, figures, engine, worker)
 
 
-def service_of(request: Request) -> Service:
+async def service_of(request: Request) -> Service:  # async: FastAPI gives others a thread each
     service: Service = request.app.state.service
     return service
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter
+from fastapi.responses import JSONResponse
 
 from ontodex.run import Explanation
 from ontodex.serve.answers import ExplanationAnswer, SuggestAnswer
@@ -43,7 +44,8 @@ async def suggest(body: Suggest, service: TheService) -> Any:
         }
         for row, document in enumerate(body.documents)
     ]
-    return {"run": served.name, "results": results}
+    # A response, not a dict: what we made ourselves is not checked against its model again.
+    return JSONResponse({"run": served.name, "results": results})
 
 
 @router.post("/explain", response_model=ExplanationAnswer)

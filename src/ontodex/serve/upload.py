@@ -13,7 +13,8 @@ from pathlib import Path
 
 from fastapi import UploadFile
 
-from ontodex.serve.extract import SECONDS
+from ontodex.errors import DataError
+from ontodex.serve.extract import SECONDS, ending_of
 from ontodex.types import Doc
 
 MOST_FILES = 100
@@ -47,6 +48,11 @@ def file_name(given: str) -> str:
 
 
 async def _read(file: UploadFile, name: str) -> tuple[list[Doc], str]:
+    """The documents of a file, or why there are none."""
+    try:
+        ending_of(name)
+    except DataError as error:  # known without a process
+        return [], str(error)
     with tempfile.TemporaryDirectory(prefix="ontodex-upload-") as folder:
         source, out = Path(folder) / "file", Path(folder) / "documents"
         await asyncio.to_thread(_copy, file, source)

@@ -155,6 +155,61 @@ def test_the_queue_is_worked_through_with_progress(browse, serve, sample_runs):
     assert ada.page.inner_text("#done").startswith("Reopen")
 
 
+def test_previous_goes_back_also_to_what_is_done(browse, serve, sample_runs):
+    ada = browse(serve(sample_runs))
+    notes = [{"title": f"Note {n}", "text": "Drinking water."} for n in range(3)]
+    ada.fetch("/documents", {"documents": notes})
+    is_shown = "(title) => document.title.startsWith(title)"
+    ada.press("Escape")
+    ada.page.click("#previous")  # from a new document to the last one
+    ada.wait_for(is_shown, "Note 2")
+    ada.sees("#right:not([aria-busy]) [aria-selected=true]")
+    ada.press("p")
+    ada.wait_for(is_shown, "Note 1")
+    ada.sees("#right:not([aria-busy]) [aria-selected=true]")
+    ada.press("d")
+    ada.wait_for(is_shown, "Note 2")
+    ada.sees("#right:not([aria-busy]) [aria-selected=true]")
+    ada.press("p")
+    ada.wait_for(is_shown, "Note 1")
+    assert ada.page.inner_text("#done").startswith("Reopen")
+    ada.page.click("#previous")
+    ada.wait_for(is_shown, "Note 0")
+    ada.page.click("#previous")
+    ada.wait_for("() => document.querySelector('#status').textContent.includes('first document')")
+
+
+def test_several_files_go_side_by_side_with_one_progress(browse, serve, sample_runs):
+    ada = browse(serve(sample_runs), expected="422")
+    held: list[Any] = []
+
+    def hold_the_first_three(route: Any) -> None:
+        if len(held) == 3:
+            route.continue_()
+        else:
+            held.append(route)
+
+    ada.page.route("**/documents/upload", hold_the_first_three)
+    names = ["a.txt", "b.txt", "c.exe", "d.txt", "e.txt"]
+    files = [{"name": n, "mimeType": "text/plain", "buffer": b"Drinking water."} for n in names]
+    ada.page.set_input_files("#files", files)
+    ada.sees("#uploading:not([hidden])")
+    ada.wait_for("() => document.querySelector('#uploading').max === 5")
+    while len(held) < 3:  # three are on their way before the first one is answered
+        ada.page.wait_for_timeout(20)
+    for route in held:
+        route.continue_()
+    ada.sees("#right:not([aria-busy]) [aria-selected=true]")
+    assert ada.page.inner_text("#about").startswith("a.txt"), "the first file is opened"
+    ada.sees("#alert:not([hidden])")
+    assert "c.exe" in ada.page.inner_text("#alert"), "what was refused is still said"
+    assert ada.page.locator("#uploading").is_hidden()
+    found = ada.fetch("/documents")
+    assert sorted(each["id"] for each in found["documents"]) == sorted({*names} - {"c.exe"})
+    assert len(found["batches"]) == 1
+    assert found["batches"][0].endswith("5 files")
+
+
 def test_a_decision_is_written_once_when_the_answer_is_lost_on_the_way(browse, service):
     ada = browse(service, expected="ERR_FAILED")
     ada.paste()

@@ -81,6 +81,20 @@ def test_a_chosen_theme_is_kept(browse, service):
     assert ada.page.evaluate(colour) == dark
 
 
+def test_the_report_follows_the_theme_of_the_page(browse, service):
+    ada = browse(f"{service}/#/view=evaluation", theme="light")
+    body = ada.page.frame_locator("#evaluation iframe").locator("body")
+    colour = "(body) => getComputedStyle(body).backgroundColor"
+    light = body.evaluate(colour)
+    ada.press("t")
+    ada.sees("iframe[src$='theme=dark']")
+    body = ada.page.frame_locator("iframe[src$='theme=dark']").locator("body")
+    dark = body.evaluate(colour)
+    assert sum(map(int, re.findall(r"\d+", dark))) < 200 < sum(map(int, re.findall(r"\d+", light)))
+    ada.page.reload()
+    assert body.evaluate(colour) == dark
+
+
 def test_the_tree_is_walked_and_folded_with_the_arrow_keys(browse, service):
     ada = browse(service)
     ada.paste()
@@ -99,6 +113,25 @@ def test_the_tree_is_walked_and_folded_with_the_arrow_keys(browse, service):
     assert group.get_attribute("aria-expanded") == "false"
     ada.press("ArrowRight")
     assert group.get_attribute("aria-expanded") == "true"
+
+
+def test_the_cursor_is_in_sight_wherever_it_goes(browse, service):
+    ada = browse(service)
+    ada.paste()
+    ada.page.locator("#threshold").fill("0")
+    ada.press("Escape")
+    is_in_sight = """() => {
+        const row = document.querySelector('#tree [aria-selected=true] > .row');
+        const [inner, outer] = [row, row.closest('.scroll')].map((e) => e.getBoundingClientRect());
+        return inner.top >= outer.top - 1 && inner.bottom <= outer.bottom + 1;
+    }"""
+    for _ in range(12):
+        ada.press("j")
+        ada.sees("#concept #specific")  # what is below it has come: the concept has its full size
+        ada.wait_for(
+            "() => !document.querySelector('#concept #specific').textContent.includes('…')"
+        )
+        assert ada.page.evaluate(is_in_sight), ada.concept
 
 
 def test_results_are_announced(browse, service):

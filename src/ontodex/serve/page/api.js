@@ -11,6 +11,7 @@ export class Problem extends Error {
     super([detail ?? title ?? `the service answered ${status}`, ...places].join("; "));
     this.status = status;
     this.hint = hint;
+    this.places = places;
   }
 }
 

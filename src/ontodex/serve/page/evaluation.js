@@ -80,19 +80,32 @@ function report(run) {
       " writes figures and plots.",
     );
   }
-  const src = `/runs/${encodeURIComponent(run.run)}/report`;
   const alone = element(
     "a",
-    { href: src, target: "_blank", rel: "noopener" },
+    { href: addressOfReport(run.run), target: "_blank", rel: "noopener" },
     "Open on a page of its own",
   );
   // The sandbox: whatever the report quotes can neither run nor reach this page.
+  const frame = { src: addressOfReport(run.run), sandbox: "", title: "Report with plots" };
   return element(
     "div",
     {},
     element("p", { class: "small" }, alone),
-    element("iframe", { src, sandbox: "", title: "Report with plots" }),
+    element("iframe", frame),
   );
+}
+
+// Light or dark as chosen here; without a choice the report follows the system, as the page does.
+function addressOfReport(run) {
+  const { theme } = document.documentElement.dataset;
+  return `/runs/${encodeURIComponent(run)}/report${theme ? `?theme=${theme}` : ""}`;
+}
+
+// The report again, in the theme that was chosen now.
+export function showReport() {
+  const frame = view.querySelector("iframe");
+  if (!frame) return;
+  frame.src = view.querySelector("a[target]").href = addressOfReport(session.run);
 }
 
 async function watch(figures) {
@@ -130,7 +143,11 @@ function cards({
       `${count(requests.rejected)} sent away, ${count(requests.failed)} failed`,
     ],
     ["Waiting", count(queue.waiting), `room for ${count(queue.capacity)}`],
-    ["Documents ranked", count(documents_ranked), `${(mean_batch ?? 0).toFixed(1)} at a time`],
+    [
+      "Documents ranked",
+      count(documents_ranked),
+      mean_batch === null ? "none yet" : `${mean_batch.toFixed(1)} at a time`,
+    ],
     ["Documents open", count(documents.open), `${count(documents.done)} done`],
     ["Decisions", count(decisions), "kept"],
     ["Up for", seconds(uptime_seconds), `version ${version}`],

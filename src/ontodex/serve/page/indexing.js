@@ -9,7 +9,7 @@ import {
   showConcept,
   shownLabel,
 } from "./concept.js";
-import { byId, calm, chip, complain, element, percent, say, settled } from "./dom.js";
+import { byId, chip, complain, element, percent, say, settled } from "./dom.js";
 import { nextDocument, refreshProgress } from "./queue.js";
 import { remember, runNow, session } from "./session.js";
 import { showText } from "./text.js";
@@ -65,7 +65,6 @@ export function leaveEntry() {
 }
 
 function showDocument() {
-  calm();
   leaveEntry();
   const words = [
     current.id || `document ${current.number}`,

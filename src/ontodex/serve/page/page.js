@@ -2,9 +2,16 @@
 
 import { call, get } from "./api.js";
 import { byId, calm, complain, element, fillSelect, say } from "./dom.js";
-import { hideEvaluation, showEvaluation } from "./evaluation.js";
+import { hideEvaluation, showEvaluation, showReport } from "./evaluation.js";
 import * as indexing from "./indexing.js";
-import { nextDocument, refreshProgress, showExport, showQueue, startQueue } from "./queue.js";
+import {
+  nextDocument,
+  previousDocument,
+  refreshProgress,
+  showExport,
+  showQueue,
+  startQueue,
+} from "./queue.js";
 import { startSearch } from "./search.js";
 import { addressOf, go, place, remember, runNow, session } from "./session.js";
 
@@ -23,6 +30,7 @@ const KEYS = [
   ["]", "", "show only more likely suggestions", () => indexing.changeThreshold(0.05)],
   ["o", "", "new document: paste, or upload", indexing.showEntry],
   ["n", "", "next open document", nextDocument],
+  ["p", "", "previous document, open or done", previousDocument],
   ["d", "", "done, and on to the next (or reopen)", indexing.toggleDone],
   ["q", "", "queue", showQueue],
   ["e", "", "export", showExport],
@@ -60,6 +68,7 @@ async function start() {
 function startBar() {
   const press = {
     new: indexing.showEntry,
+    previous: previousDocument,
     next: nextDocument,
     done: indexing.toggleDone,
     "show-queue": showQueue,
@@ -97,10 +106,14 @@ async function attempt(action) {
 
 async function route() {
   const { document: number } = place();
+  calm();
   byId("indexing").hidden = isEvaluating();
   byId("to-indexing").setAttribute("aria-current", isEvaluating() ? "false" : "page");
   byId("to-evaluation").setAttribute("aria-current", isEvaluating() ? "page" : "false");
-  if (isEvaluating()) return showEvaluation();
+  if (isEvaluating()) {
+    say(""); // what was said is about a document
+    return showEvaluation();
+  }
   hideEvaluation();
   const moved = lastPlace.document !== number;
   lastPlace = /^\d+$/.test(number ?? "") ? { document: number } : {};
@@ -144,6 +157,7 @@ function changeTheme() {
   document.documentElement.dataset.theme = isDark() ? "light" : "dark";
   localStorage.setItem("theme", document.documentElement.dataset.theme);
   nameTheme();
+  showReport();
 }
 
 function nameTheme() {

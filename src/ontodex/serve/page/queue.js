@@ -3,6 +3,7 @@
 import { call, get } from "./api.js";
 import { byId, complain, element, fillSelect, say } from "./dom.js";
 import { addressOf, go, place, remember, session } from "./session.js";
+import { upload } from "./upload.js";
 
 const PASTED = "pasted";
 let lastListed = 0;
@@ -97,6 +98,16 @@ export async function nextDocument() {
   else go({ document: next.number });
 }
 
+// The document before the one shown, open or done; from a new one to the last of the queue.
+export async function previousDocument() {
+  const { document: found } = await get("/documents/previous", {
+    before: place().document,
+    batch: session.batch,
+  });
+  if (found) go({ document: found.number });
+  else say(place().document ? "This is the first document." : "The queue is empty.");
+}
+
 export async function showExport() {
   await refreshProgress();
   exportLink();
@@ -154,19 +165,6 @@ async function paste(title, text) {
   for (const field of [title, text]) {
     field.value = "";
     sessionStorage.removeItem(field.id);
-  }
-  go({ document: numbers[0] });
-}
-
-async function upload(files) {
-  if (!files.length) return;
-  say(`Reading ${files.length === 1 ? files[0].name : `${files.length} files`} …`);
-  const body = new FormData();
-  for (const file of files) body.append("files", file);
-  const { added, numbers, refused } = await call("POST", "/documents/upload", { body });
-  say(added === 1 ? "One document taken in." : `${added} documents taken in.`);
-  if (refused.length) {
-    complain({ message: refused.map(({ file, problem }) => `${file}: ${problem}`).join("; ") });
   }
   go({ document: numbers[0] });
 }

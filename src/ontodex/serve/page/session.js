@@ -31,6 +31,10 @@ export const place = () =>
 
 export const addressOf = (where) => `#/${new URLSearchParams(where)}`;
 
+// Ends when the page has heard of it.
 export function go(where) {
+  const heard = new Promise((done) => addEventListener("hashchange", done, { once: true }));
+  const before = location.hash;
   location.hash = addressOf(where);
+  return location.hash === before ? null : heard;
 }
