@@ -75,6 +75,14 @@ def test_the_height_is_chosen_by_the_number_of_labels():
     assert [many.n_nodes(level) for level in range(5)] == [1, 64, 512, 4096, 50_000]
 
 
+def test_the_least_height_is_that_of_the_shallowest_tree_with_so_few_nodes_at_the_top():
+    binary = label_tree._binary(np.arange(50_000), 12)
+    for most, expected in [(4096, 1), (4095, 2), (512, 2), (511, 3), (64, 3)]:
+        height = label_tree.least_height(50_000, cluster=16, children=8, most=most)
+        assert height == expected
+        assert flatten(binary, step=3, height=height).n_nodes(1) <= most
+
+
 def test_few_labels_hang_below_the_root():
     tree = build(random_vectors(5, 0), seed=0, cluster=16)
     assert tree.height == 0

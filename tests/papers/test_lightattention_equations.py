@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from scipy.sparse import csr_array
 from torch import nn
 
-from ontodex.errors import RunError
-from ontodex.models import node_tables
+from ontodex.models import tree_network
 from ontodex.models.label_tree import LabelTree
-from ontodex.models.lightattention import LightAttentionConfig, LightAttentionSystem
-from ontodex.models.node_tables import HalfTable, fresh_table, frozen, node_odds
-from ontodex.models.tree_network import NONE, Level, Read, TreeNetwork
-from ontodex.train.loop import LoopConfig
-from ontodex.types import Corpus, Doc, LabelSpace
+from ontodex.models.lightattention import LightAttentionConfig
+from ontodex.models.node_tables import fresh_table
+from ontodex.models.tree_network import (
+    NONE,
+    AttentionLevel,
+    DocumentLevel,
+    Read,
+    TreeNetwork,
+    owned,
+)
 
 SMALL = {"hidden": 3, "value": 2, "width": 4, "bag": 3, "word_dropout": 0.0, "dropout": 0.0}
 # Root, two clusters of clusters, four clusters, seven labels at places 0 to 6:
@@ -32,6 +32,7 @@ TREE = LabelTree(
 PATHS = {0: (0, 0), 1: (0, 0), 2: (0, 1), 3: (0, 1), 4: (1, 2), 5: (1, 2), 6: (1, 3)}
 TOKENS = torch.tensor([[3, 7, 2, 9], [5, 4, 0, 0]])
 LENGTHS = torch.tensor([4, 2])
+CPU = torch.device("cpu")
 
 
 def settings(**more: object) -> LightAttentionConfig:
@@ -43,8 +44,8 @@ def network(tree: LabelTree = TREE, seed: int = 0, **more: object) -> TreeNetwor
     config = settings(**more)
     sizes = [tree.n_nodes(level) for level in range(1, tree.height + 2)]
     tables = [
-        fresh_table(config.row_widths, torch.randn(size), sparse=number > 0)
-        for number, size in enumerate(sizes)
+        fresh_table(own, torch.randn(size), CPU, sparse=number > 0)
+        for number, (own, size) in enumerate(zip(owned(config, tree.height), sizes, strict=True))
     ]
     for table in tables:
         nn.init.normal_(table.weight)
@@ -59,11 +60,16 @@ def read(net: TreeNetwork) -> Read:
 
 
 @torch.no_grad()
-def logit_by_loops(level: Level, seen: Read, document: int, node: int) -> float:
-    """Eq. 2 as printed, all layers after attention, then the node's own vectors and bias."""
+def logit_by_loops(level: AttentionLevel | DocumentLevel, seen: Read, document: int, node: int):
+    """A generator's: peak and bag of words against the node's vector. A discriminator's: Eq. 2 as
+    printed, all layers after attention, then the node's own vectors. And the node's bias."""
     row = level.table(torch.tensor([node]))[0]
-    query, output, of_bag, bias = row.split(level.widths)
     h = seen.h[document, : int(LENGTHS[document])]
+    if isinstance(level, DocumentLevel):
+        peak = torch.stack([max(states) for states in h.T])
+        known = [*torch.relu(level.project(peak)), *seen.bag[document]]
+        return float(sum(x * w for x, w in zip(known, row[:-1], strict=True)) + row[-1])
+    query, output, of_bag, bias = row.split(level.widths)
     powers = [math.exp(float(state @ query)) for state in h]
     m = sum(power / sum(powers) * state for power, state in zip(powers, h, strict=True))
     for layer in (level.project, *level.deeper):
@@ -83,10 +89,17 @@ def test_a_level_equals_equation_2_and_its_layers_in_loops(layers):
             assert float(logits[document, place].detach()) == pytest.approx(expected, rel=1e-9)
 
 
-def test_all_nodes_of_a_level_are_scored_as_candidates_would_be():
-    net = network()
+@pytest.mark.parametrize("generator", ["document", "attention"])
+def test_a_generator_equals_its_loops_for_all_nodes_and_for_some(generator):
+    net = network(generator=generator)
     seen, level = read(net), net.levels[0]
-    torch.testing.assert_close(level.of_all(seen), level(seen, torch.tensor([[0, 1], [0, 1]])))
+    some = torch.tensor([[0, 1], [1, 1]])
+    whole, logits = level.of_all(seen), level(seen, some)
+    for document in range(2):
+        for place, node in enumerate(some[document].tolist()):
+            expected = logit_by_loops(level, seen, document, node)
+            assert float(whole[document, node].detach()) == pytest.approx(expected, rel=1e-9)
+            assert float(logits[document, place].detach()) == pytest.approx(expected, rel=1e-9)
 
 
 def test_gradients_of_a_level():
@@ -96,11 +109,22 @@ def test_gradients_of_a_level():
 
     def logits(h: torch.Tensor, bag: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         level.table = lambda at: rows[at]  # type: ignore[assignment]
-        return level(Read(h, seen.mask, bag), nodes)
+        return level(Read(h, seen.mask, seen.peak, bag), nodes)
 
     rows = level.table.weight.detach().clone().requires_grad_()
     del level._modules["table"]
     inputs = (seen.h.detach().requires_grad_(), seen.bag.detach().requires_grad_(), rows)
+    assert torch.autograd.gradcheck(logits, inputs)
+
+
+def test_gradients_of_a_document_level():
+    net = network()
+    seen, level = read(net), net.levels[0]
+
+    def logits(peak: torch.Tensor, bag: torch.Tensor) -> torch.Tensor:
+        return level.of_all(Read(seen.h, seen.mask, peak, bag))
+
+    inputs = (seen.peak.detach().requires_grad_(), seen.bag.detach().requires_grad_())
     assert torch.autograd.gradcheck(logits, inputs)
 
 
@@ -109,7 +133,7 @@ def test_gradients_of_a_level():
 
 def test_the_probability_of_a_label_is_the_product_along_its_way():
     """A beam as wide as the tree comes to every label."""
-    net = network(beam=9)
+    net = network(beam=9, way="product")
     seen = read(net)
     labels = net(TOKENS, LENGTHS)
     for document in range(2):
@@ -125,9 +149,38 @@ def test_the_probability_of_a_label_is_the_product_along_its_way():
             assert float(log_p.exp()) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize("positives", [None, [[0, 3, 6], [2, NONE, 5]]])
+def test_summed_along_the_way_a_label_adds_to_its_clusters_logits(positives):
+    """Taught positives, which a beam of one mostly misses, stand on their clusters' too."""
+    net = network(beam=1 if positives else 9)
+    seen = read(net)
+    *_, labels = net.walk(seen, torch.tensor(positives) if positives else None)
+    for document in range(2):
+        for place in labels.counts[document].nonzero()[:, 0].tolist():
+            node = int(labels.nodes[document, place])
+            expected = sum(
+                logit_by_loops(level, seen, document, on_way)
+                for level, on_way in zip(net.levels, (*PATHS[node], node), strict=True)
+            )
+            assert float(labels.logits[document, place].detach()) == pytest.approx(expected)
+            if labels.log_p[document, place] > -torch.inf:
+                assert float(labels.log_p[document, place].exp()) == pytest.approx(
+                    1 / (1 + math.exp(-expected)), rel=1e-6
+                )
+
+
+def test_a_level_leaves_the_logits_above_it_alone():
+    """What labels add is learned without a gradient for the clusters."""
+    net = network(beam=9)
+    *_, labels = net.walk(read(net), torch.tensor([[6], [6]]))
+    labels.logits.sum().backward()
+    assert net.levels[0].table.weight.grad is None
+    assert net.levels[1].table.weight.grad is None
+
+
 def test_a_beam_goes_on_from_the_most_probable_ways():
     """Against a search in loops with b = 2."""
-    net = network(beam=2)
+    net = network(beam=2, way="product")
     seen = read(net)
     *_, labels = net.walk(seen)
     for document in range(2):
@@ -188,6 +241,61 @@ def test_candidates_and_targets_are_those_of_algorithm_2(seed):
             negatives, true = algorithm_2(scores, gold[document][number], number, 1)
             assert sorted(nodes[~is_true].tolist()) == negatives
             assert sorted(nodes[is_true].tolist()) == true
+
+
+def test_a_beam_that_is_not_given_has_as_many_children_as_candidates_are_wanted():
+    """Clusters have 2 clusters below them, those 7 / 4 labels."""
+    assert network(candidates=1).beams == [1, 1]
+    assert network(candidates=3).beams == [2, 2]
+    assert network(candidates=3, beam=5).beams == [5, 5]
+
+
+def test_a_training_step_scores_the_children_of_the_best_and_of_some_others():
+    """Of four clusters of two labels half are learned from: the best, and one of the others, which
+    stands for three. True labels count once, drawn or not."""
+    pairs = LabelTree(np.arange(8), (np.array([0, 4]), np.array([0, 2, 4, 6, 8])))
+    net = network(pairs, beam=4, learned=0.5)
+    seen, positives = read(net), torch.tensor([[0, 7], [2, 5]])
+    best, *others = next(net.walk(seen)).best(4)[0][0].tolist()
+    drawn = set()
+    for seed in range(20):
+        torch.manual_seed(seed)
+        _, labels = net.train().walk(seen, positives)
+        assert labels.weights[labels.is_true].tolist() == [1.0] * 4
+        negative = labels.counts[0] & ~labels.is_true[0]
+        for place, weight in zip(
+            labels.nodes[0][negative], labels.weights[0][negative], strict=True
+        ):
+            cluster = int(place) // 2
+            assert weight == (1.0 if cluster == best else 3.0)
+            drawn.add(cluster)
+    assert drawn == {best, *others}
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.7, 1.0])
+def test_what_is_drawn_of_a_beam_stands_for_all_of_it(share):
+    best = torch.arange(20).reshape(2, 10)
+    torch.manual_seed(0)
+    some, stands_for = tree_network._some(best, share)
+    kept = math.ceil(10 * share)
+    assert some.shape == (2, kept)
+    assert float(stands_for.sum()) == pytest.approx(10)
+    sure = 10 if kept == 10 else kept // 2
+    for document in range(2):
+        assert some[document, :sure].tolist() == best[document, :sure].tolist()
+        assert len(set(some[document].tolist())) == kept
+
+
+def test_true_labels_are_in_sight_where_every_beam_leads_to_them():
+    net = network(beam=1)
+    positives = torch.tensor([[0, 1, 2, 3, 4, 5, 6], [6, 4, NONE, NONE, NONE, NONE, NONE]])
+    *_, labels = net.walk(read(net), positives)
+    *_, alone = net.walk(read(net))
+    for document in range(2):
+        reached = set(alone.nodes[document][alone.counts[document]].tolist())
+        expected = [place in reached for place in positives[document].tolist()]
+        assert labels.in_sight[document].tolist() == expected
+    assert 0 < int(labels.in_sight[0].sum()) < 7
 
 
 def test_positives_that_were_only_taught_lead_no_further():
@@ -252,140 +360,17 @@ def test_static_negatives_with_joint_training_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("setting", "value"), [("beam", 0), ("layers", 0), ("cluster", 1), ("children", 6), ("bag", -1)]
+    ("setting", "value"),
+    [
+        ("beam", -1),
+        ("candidates", 0),
+        ("learned", 0.0),
+        ("layers", 0),
+        ("cluster", 1),
+        ("children", 6),
+        ("bag", -1),
+    ],
 )
 def test_settings_out_of_range_are_refused(setting, value):
     with pytest.raises(ValueError, match=setting):
         settings(**{setting: value})
-
-
-# ----------------------------------------------------------------------------------------- tables
-
-
-def test_where_training_starts_by_hand():
-    """Four documents; cluster 1 (labels 2, 3 at its places) is in three of them."""
-    tree = LabelTree(np.arange(4), (np.array([0, 2]), np.array([0, 2, 4])))
-    gold = csr_array(np.array([[1, 0, 1, 0], [0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 0, 0]]))
-    clusters, labels = (odds.exp().tolist() for odds in node_odds(tree, gold))
-    # Clusters: 1 and 3 of 4 documents; label 3: 2 of the 3 of its cluster. (c + 1/2) / (n + 1).
-    assert clusters == pytest.approx([0.3 / 0.7, 0.7 / 0.3], rel=1e-5)
-    assert labels[3] == pytest.approx((2.5 / 4) / (1.5 / 4), rel=1e-5)
-
-
-def test_a_frozen_table_gives_the_rounded_rows():
-    table = fresh_table([4, 2, 3, 1], torch.zeros(6), sparse=True)
-    nodes = torch.tensor([[5, 0], [1, 1]])
-    assert torch.equal(frozen(table)(nodes), table(nodes).detach().half().float())
-
-
-def test_a_large_table_is_mapped_and_only_read_where_asked(tmp_path, monkeypatch):
-    monkeypatch.setattr(node_tables, "MAPPED_BYTES", 0)
-    rows = np.random.default_rng(0).random((20, 3)).astype(np.float16)
-    cpu = torch.device("cpu")
-    node_tables.save_tables(tmp_path, {"level-2": HalfTable(rows, cpu)})
-    (table,) = node_tables.load_tables(tmp_path, {"level-2": (20, 3)}, cpu)
-    assert isinstance(table.rows, np.memmap)
-    np.testing.assert_array_equal(table(torch.tensor([19, 4])).numpy(), rows[[19, 4]])
-
-
-def test_a_table_that_does_not_fit_or_is_not_finite_is_refused(tmp_path):
-    cpu = torch.device("cpu")
-    rows = np.zeros((4, 3), dtype=np.float16)
-    node_tables.save_tables(tmp_path, {"level-2": HalfTable(rows, cpu)})
-    with pytest.raises(RunError, match="does not fit"):
-        node_tables.load_tables(tmp_path, {"level-2": (5, 3)}, cpu)
-    rows[3, 1] = np.nan
-    node_tables.save_tables(tmp_path, {"level-2": HalfTable(rows, cpu)})
-    (table,) = node_tables.load_tables(tmp_path, {"level-2": (4, 3)}, cpu)
-    assert table(torch.tensor([2])).tolist() == [[0, 0, 0]]
-    with pytest.raises(RunError, match="not finite"):
-        table(torch.tensor([[0], [3]]))
-
-
-# ----------------------------------------------------------------------------------------- system
-
-
-def corpus(n: int) -> Corpus:
-    """Eight labels, each told by a word of its own; documents have two."""
-    pairs = [(i % 8, (3 * i + 1) % 8) for i in range(n)]
-    docs = [
-        Doc(str(i), {"t": f"word{a} filler word{b} word{a}"}, labels=(f"l{a}", f"l{b}"))
-        for i, (a, b) in enumerate(pairs)
-    ]
-    return Corpus.of(docs)
-
-
-LABELS = LabelSpace.of(corpus(32))
-
-
-def system(**more: object) -> LightAttentionSystem:
-    loop = LoopConfig(epochs=2, batch=8, patience=0, lr=0.01, checkpoint_seconds=0)
-    config = settings(**{"cluster": 2, "beam": 2, "min_count": 1, "train": loop, **more})
-    return LightAttentionSystem(config)
-
-
-def saved(fitted: LightAttentionSystem, folder: Path) -> dict[str, bytes]:
-    folder.mkdir()
-    fitted.save(folder)
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def test_recall_is_the_share_of_true_labels_below_the_chosen_clusters():
-    fitted, dev = system(beam=1), corpus(12)
-    fitted.fit(corpus(32), dev, LABELS)
-    data, gold = fitted.encode(dev), LABELS.gold(dev)
-    assert fitted.tree is not None
-    chosen = fitted.draw(data, 1)[:, 0].tolist()
-    cluster = fitted.tree.node_of(1)
-    hits = [cluster[c] == chosen[i] for i in range(12) for c in gold.indices[2 * i : 2 * i + 2]]
-    assert fitted.kept_in_sight(data, gold, 1) == pytest.approx(np.mean(hits))
-    assert 0 < np.mean(hits) < 1
-
-
-def test_recall_is_told_after_every_epoch(tmp_path):
-    fitted = system(beam=9)
-    fitted.work = tmp_path
-    fitted.fit(corpus(32), corpus(12), LABELS)
-    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
-    for line in lines:  # a beam as wide as the tree loses nothing
-        assert line["generator_recall"] == line["dev_generator_recall"] == 1.0
-
-
-@pytest.mark.parametrize("stop_after", [6, 10])
-def test_static_negatives_are_drawn_again_alike_when_a_training_is_resumed(tmp_path, stop_after):
-    """Two levels of two epochs of four batches, stopped in the first or the second level."""
-    choice = {"negatives": "static", "training": "top-down"}
-    whole = system(**choice)
-    whole.fit(corpus(32), corpus(12), LABELS)
-
-    class DiedError(Exception):
-        pass
-
-    class Mortal(LightAttentionSystem):
-        steps = 0
-
-        def batch_loss(self, *batch: Any) -> torch.Tensor:
-            self.steps += 1
-            if self.steps > stop_after:
-                raise DiedError
-            return super().batch_loss(*batch)
-
-    (tmp_path / "work").mkdir()
-    dying = Mortal(system(**choice).config)
-    dying.work = tmp_path / "work"
-    with pytest.raises(DiedError):
-        dying.fit(corpus(32), corpus(12), LABELS)
-    resumed = system(**choice)
-    resumed.work = tmp_path / "work"
-    resumed.fit(corpus(32), corpus(12), LABELS)
-    assert saved(resumed, tmp_path / "one") == saved(whole, tmp_path / "two")
-
-
-def test_a_tree_of_another_number_of_labels_is_refused(tmp_path):
-    fitted = system()
-    fitted.fit(corpus(32), corpus(12), LABELS)
-    fitted.save(tmp_path)
-    about = json.loads((tmp_path / "network.json").read_text())
-    (tmp_path / "network.json").write_text(json.dumps({**about, "n_labels": 7}))
-    with pytest.raises(RunError, match="labels"):
-        LightAttentionSystem.load(tmp_path, LABELS)

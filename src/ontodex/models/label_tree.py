@@ -120,7 +120,7 @@ def build(
 ) -> LabelTree:
     """The tree of labels with these vectors, by balanced 2-means.
 
-    A parent of labels has at most `cluster` of them and more than half as many (M); inner nodes
+    A parent of labels has at most `cluster` of them and at least half as many (M); inner nodes
     have `children` each (K, a power of two), the root the rest. `height` 0 is chosen by the number
     of labels.
     """
@@ -151,6 +151,12 @@ def binary_depth(n_labels: int, cluster: int) -> int:
     if cluster < 2:
         raise ValueError(f"cluster must be at least 2, not {cluster}")
     return max(0, math.ceil(math.log2(max(1, n_labels) / cluster)))
+
+
+def least_height(n_labels: int, *, cluster: int, children: int, most: int) -> int:
+    """The height of the shallowest tree whose root has no more than `most` children."""
+    halvings = binary_depth(n_labels, cluster) - (most.bit_length() - 1)
+    return 1 + max(0, -(-halvings // (children.bit_length() - 1)))
 
 
 def _shallow(tree: LabelTree, children: int, height: int) -> LabelTree:

@@ -23,26 +23,40 @@ from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from ontodex.errors import RunError
+from ontodex.evaluate.ranking import ndcg_at
 from ontodex.features import batches
 from ontodex.features.tfidf import Tfidf, TfidfConfig
 from ontodex.features.tokens import Tokens
 from ontodex.models import label_tree
 from ontodex.models.base import Span
-from ontodex.models.label_tree import LabelTree
-from ontodex.models.neural import NeuralSystem, Ragged
+from ontodex.models.label_tree import LabelTree, least_height
+from ontodex.models.neural import DEV_RANKS, NeuralSystem, Ragged
 from ontodex.models.node_tables import (
     HalfTable,
     fresh_table,
     frozen,
     load_tables,
     node_odds,
+    row_width,
     save_tables,
 )
 from ontodex.models.parts import token_mask
-from ontodex.models.tree_network import NONE, Level, TreeNetwork, TreeNetworkConfig
+from ontodex.models.tree_network import (
+    GENERATORS,
+    NONE,
+    AttentionLevel,
+    DocumentLevel,
+    Scored,
+    TreeNetwork,
+    TreeNetworkConfig,
+    owned,
+)
 from ontodex.train import store
 from ontodex.train.loop import LoopConfig
-from ontodex.types import Corpus, Doc, LabelSpace
+from ontodex.types import Corpus, Doc, LabelSpace, Ranking
+
+# Nodes from which on a table below the top learns by row: a step reads few of them.
+BY_ROW = 50_000
 
 
 @dataclass(frozen=True)
@@ -50,9 +64,9 @@ class LightAttentionConfig(TreeNetworkConfig):
     """Settings of `lightattention`; the paper names the tree's, its 3 or 4 layers and no others."""
 
     tree: Literal["cluster", "ontology"] = "cluster"  # what brings labels together
-    cluster: int = 16  # most labels below one node (M); each has more than half as many
+    cluster: int = 8  # most labels below one node (M); each has half as many or more
     children: int = 8  # of an inner node, a power of two (K); the root has the rest
-    height: int = 0  # of the tree (H); 0 = 2 below 50,000 labels, 3 from there on
+    height: int = 0  # of the tree (H); 0 = the least whose top level can be scored whole
     negatives: Literal["dynamic", "static"] = "dynamic"  # drawn now, or once for each document
     training: Literal["joint", "top-down"] = "joint"  # all levels at once, or from the top down
     train: LoopConfig = field(default_factory=lambda: LoopConfig(epochs=8))
@@ -92,26 +106,32 @@ class LightAttentionSystem(NeuralSystem):
     # -------------------------------------------------------------------------------------- fit
 
     def prepare(self, tokens: Tokens, gold: csr_array, labels: LabelSpace) -> None:
-        config = self.config
-        shape: dict[str, int] = {
-            "cluster": config.cluster, "children": config.children, "height": config.height
-        }  # fmt: skip
-        if config.tree == "ontology":
-            tree = label_tree.of_ontology(labels, **shape)
-        else:
-            seen = TfidfConfig(min_df=config.min_count, max_length=config.max_length)
-            features = Tfidf.fit(tokens, seen).transform(tokens)
-            vectors = label_tree.label_vectors(features, gold)
-            tree = label_tree.build(vectors, seed=config.train.seed, **shape)
+        config, tree = self.config, self.grow(tokens, gold, labels)
         self.plant(tree)
-        # All nodes of the top level are read in every step, of the others few.
+        levels = zip(owned(config, tree.height), node_odds(tree, gold, config.way), strict=True)
         self.tables = [
-            fresh_table(config.row_widths, odds, sparse=number > 0)
-            for number, odds in enumerate(node_odds(tree, gold))
+            fresh_table(own, odds, self.device, sparse=number > 0 and len(odds) >= BY_ROW)
+            for number, (own, odds) in enumerate(levels)
         ]
         if config.negatives == "static":
             assert self.vocabulary is not None
             self.documents = Ragged(self.vocabulary.encode(tokens, config.max_length), self.device)
+
+    def grow(self, tokens: Tokens, gold: csr_array, labels: LabelSpace) -> LabelTree:
+        """The tree over the labels of the training documents."""
+        config, shape = self.config, self.shape(labels.n_seen)
+        if config.tree == "ontology":
+            return label_tree.of_ontology(labels, **shape)
+        seen = TfidfConfig(min_df=config.min_count, max_length=config.max_length)
+        features = Tfidf.fit(tokens, seen).transform(tokens)
+        vectors = label_tree.label_vectors(features, gold)
+        return label_tree.build(vectors, seed=config.train.seed, **shape)
+
+    def shape(self, n_labels: int) -> dict[str, int]:
+        """What `label_tree` is told of the tree over so many labels."""
+        config, most = self.config, GENERATORS[self.config.generator].MOST_AT_ONCE
+        width = {"cluster": config.cluster, "children": config.children}
+        return {**width, "height": config.height or least_height(n_labels, **width, most=most)}
 
     def plant(self, tree: LabelTree) -> None:
         self.tree, self.depth, self.drawn = tree, tree.height + 1, []
@@ -137,7 +157,7 @@ class LightAttentionSystem(NeuralSystem):
         whole, work, epochs = self.tree.height + 1, self.work, self.epochs
         for depth in [whole] if self.config.training == "joint" else range(1, whole + 1):
             if self.documents is not None and depth > 1:
-                self.drawn.append(self.draw(self.documents, depth - 1))
+                self.drawn.append(self.draw(self.documents, depth - 1, self.drawn))
             self.depth, self.epochs = depth, epochs
             self.work = work / f"level-{depth}" if work is not None and depth < whole else work
             super().learn(lengths, loss, dev, labels)
@@ -148,27 +168,40 @@ class LightAttentionSystem(NeuralSystem):
     def batch_loss(self, rows: NDArray[np.int64], data: Ragged, gold: Ragged) -> Tensor:
         """The sum of the levels' losses (Algorithm 2), the mean over documents."""
         network = self.parts()
-        columns, lengths = gold.padded(rows)
-        places = torch.where(token_mask(columns, lengths), self.places[columns], NONE)
-        at = torch.from_numpy(rows)
-        drawn = [parents[at].to(self.device) for parents in self.drawn] or None
         total = torch.zeros((), device=self.device)
         with self.precision():
-            walk = network.walk(network.read(*data.padded(rows)), places, drawn)
+            read = network.read(*data.padded(rows))
+            walk = network.walk(read, self.truth(rows, gold), self.of_rows(self.drawn, rows))
             for scored in islice(walk, self.depth):
                 total = total + F.binary_cross_entropy_with_logits(
-                    scored.logits, scored.is_true.float(), scored.counts.float(), reduction="sum"
+                    scored.logits, scored.is_true.float(), scored.weights, reduction="sum"
                 )
-        self.n_found = self.n_found + (scored.is_true & (scored.log_p > -torch.inf)).sum()
-        self.n_positives = self.n_positives + scored.is_true.sum()
+        self.n_found = self.n_found + scored.in_sight.sum()
+        self.n_positives = self.n_positives + int(gold.lengths[rows].sum())
         return total / len(rows)
+
+    def truth(self, rows: NDArray[np.int64], gold: Ragged) -> Tensor:
+        """(n, g): the places of the documents' true labels."""
+        columns, lengths = gold.padded(rows)
+        return torch.where(token_mask(columns, lengths), self.places[columns], NONE)
 
     def dev_score(self, data: Ragged, gold: csr_array) -> float:
         """nDCG@5; while no labels learn, how many true ones the levels that do keep in sight."""
         assert self.tree is not None
-        whole = self.tree.height + 1
-        self.recall = self.kept_in_sight(data, gold, min(self.depth, whole - 1))
-        return super().dev_score(data, gold) if self.depth == whole else self.recall
+        if self.depth <= self.tree.height:
+            self.recall = self.kept_in_sight(data, gold, self.depth)
+            return self.recall
+        truth = Ragged.of_gold(gold, self.n_labels, self.device)
+        found = torch.zeros((), device=self.device)
+        columns = np.full((len(data), DEV_RANKS), NONE)
+        values = np.zeros(columns.shape, np.float32)
+        for rows in batches.by_length(data.lengths, self.rank_batch()):
+            labels = self.candidates(data.padded(rows), self.depth, self.truth(rows, truth))
+            found += labels.in_sight.sum()
+            best, which = self.answers(labels, DEV_RANKS)
+            columns[rows], values[rows] = which.cpu().numpy(), best.cpu().numpy()
+        self.recall = float(found) / max(1, int(truth.lengths.sum()))
+        return float(np.nanmean(ndcg_at(DEV_RANKS, gold, Ranking.sort(columns, values, DEV_RANKS))))
 
     def figures(self) -> dict[str, float]:
         """The generators' recall: the share of true labels that were among the candidates, in this
@@ -189,25 +222,48 @@ class LightAttentionSystem(NeuralSystem):
         node = self.tree.node_of(level)[gold.indices]
         return float(np.mean((best[document] == node[:, None]).any(axis=1)))
 
-    def draw(self, data: Ragged, level: int) -> Tensor:
-        """(documents, b): the best nodes of a level, as the levels down to it stand now."""
-        network = self.parts().eval()
-        found: list[Tensor] = []
+    def draw(self, data: Ragged, level: int, drawn: Sequence[Tensor] = ()) -> Tensor:
+        """(documents, b): the best nodes of a level, as the levels down to it stand now; below the
+        nodes that were drawn of the levels above."""
+        beam = self.parts().beams[level - 1]
         planned = batches.by_length(data.lengths, self.rank_batch())
+        found = []
+        for rows in planned:
+            above = self.of_rows(drawn, rows)
+            scored = self.candidates(data.padded(rows), level, drawn=above)
+            found.append(scored.best(beam)[0].cpu())
+        best = torch.empty_like(torch.cat(found))
+        best[torch.from_numpy(np.concatenate(planned))] = torch.cat(found)
+        return best
+
+    def of_rows(self, drawn: Sequence[Tensor], rows: NDArray[np.int64]) -> list[Tensor] | None:
+        at = torch.from_numpy(rows)
+        return [parents[at].to(self.device) for parents in drawn] or None
+
+    def candidates(
+        self,
+        batch: tuple[Tensor, ...],
+        level: int,
+        positives: Tensor | None = None,
+        drawn: Sequence[Tensor] | None = None,
+    ) -> Scored:
+        """The candidates of a level for a batch, scored as the network stands now."""
+        tokens, lengths = batch
+        network = self.parts().eval()
         with torch.inference_mode(), self.precision():
-            for rows in planned:
-                *_, last = islice(network.walk(network.read(*data.padded(rows))), level)
-                found.append(last.best(self.config.beam)[0].cpu())
-        drawn = torch.empty_like(torch.cat(found))
-        drawn[torch.from_numpy(np.concatenate(planned))] = torch.cat(found)
-        return drawn
+            walk = network.walk(network.read(tokens, lengths), positives, drawn)
+            *_, last = islice(walk, level)
+        return last
 
     # ------------------------------------------------------------------------------------- rank
 
     def best(self, batch: tuple[Tensor, ...], k: int) -> tuple[Tensor, Tensor]:
-        tokens, lengths = batch
-        with self.precision():
-            places, log_p = self.parts()(tokens, lengths).best(k)
+        assert self.tree is not None
+        return self.answers(self.candidates(batch, self.tree.height + 1), k)
+
+    def answers(self, labels: Scored, k: int) -> tuple[Tensor, Tensor]:
+        """Probabilities and columns (n, k) of the best candidate labels."""
+        places, log_p = labels.best(k)
         columns = self.columns[places.clamp(min=0)].masked_fill(places == NONE, NONE)
         pad = (0, k - columns.shape[1])
         return F.pad(log_p.exp(), pad), F.pad(columns, pad, value=NONE)
@@ -219,7 +275,8 @@ class LightAttentionSystem(NeuralSystem):
             return []
         with torch.inference_mode():
             read = network.read(tokens, lengths)
-            weights = self.levels()[-1].weights(read, int(self.places[column]))[0].tolist()
+            discriminator = cast(AttentionLevel, self.levels()[-1])
+            weights = discriminator.weights(read, int(self.places[column]))[0].tolist()
         return [
             Span(start, end, weight) for (start, end), weight in zip(spans, weights, strict=False)
         ]
@@ -227,8 +284,8 @@ class LightAttentionSystem(NeuralSystem):
     def parts(self) -> TreeNetwork:
         return cast(TreeNetwork, self.fitted())
 
-    def levels(self) -> list[Level]:
-        return cast(list[Level], list(self.parts().levels))
+    def levels(self) -> list[DocumentLevel | AttentionLevel]:
+        return cast(list[DocumentLevel | AttentionLevel], list(self.parts().levels))
 
     # --------------------------------------------------------------------------------- the files
 
@@ -248,11 +305,12 @@ class LightAttentionSystem(NeuralSystem):
                 f"{folder}: its tree has {tree.n_labels:,} labels, not {self.n_labels:,}"
             )
         self.plant(tree)
-        widths = self.config.row_widths
+        top, *deeper = owned(self.config, tree.height)
         shapes = {
-            f"level-{level}": (tree.n_nodes(level), sum(widths))
-            for level in range(2, tree.height + 2)
+            f"level-{level}": (tree.n_nodes(level), row_width(vectors))
+            for level, vectors in enumerate(deeper, start=2)
         }
-        top = fresh_table(widths, torch.zeros(tree.n_nodes(1)), sparse=False)
-        self.tables = [top, *load_tables(folder, shapes, self.device)]
+        blank = torch.zeros(tree.n_nodes(1), row_width(top))  # read with the network's own tensors
+        at_top = nn.Embedding.from_pretrained(blank, freeze=False)
+        self.tables = [at_top, *load_tables(folder, shapes, self.device)]
         super().load_network(folder)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from ontodex.errors import RunError
 from ontodex.models.label_tree import LabelTree
 from ontodex.models.neural import SHARD_BYTES
+from ontodex.models.tree_network import Vector
 from ontodex.train import store
 
 MAPPED_BYTES = 2**28  # tables of more than this are one file, which can be mapped
@@ -51,15 +52,20 @@ def _refuse_broken(rows: Tensor) -> None:
         )
 
 
-def fresh_table(widths: Sequence[int], odds: Tensor, *, sparse: bool) -> nn.Embedding:
-    """Rows of a query, output vectors for what attention reads and for the bag of words, and a
-    bias, which starts at the node's log-odds."""
-    rows = torch.empty(len(odds), sum(widths))
-    query, output, of_bag, bias = rows.split(list(widths), dim=-1)
-    query.normal_(std=0.02)
-    output.normal_(std=0.05)
-    of_bag.normal_(std=0.02)
-    bias[:, 0] = odds
+def row_width(vectors: Sequence[Vector]) -> int:
+    """Numbers of a row: these vectors and a bias."""
+    return sum(vector.width for vector in vectors) + 1
+
+
+def fresh_table(
+    vectors: Sequence[Vector], odds: Tensor, device: torch.device, *, sparse: bool = False
+) -> nn.Embedding:
+    """Rows of these vectors and a bias, which starts at the node's log-odds."""
+    rows = torch.empty(len(odds), row_width(vectors), device=device)
+    parts = rows[:, :-1].split([vector.width for vector in vectors], dim=-1)
+    for part, vector in zip(parts, vectors, strict=True):
+        part.normal_(std=vector.spread)
+    rows[:, -1] = odds.to(device)
     return nn.Embedding.from_pretrained(rows, freeze=False, sparse=sparse)
 
 
@@ -88,18 +94,24 @@ def load_tables(
     return [HalfTable(arrays[name], device) for name in shapes]
 
 
-def node_odds(tree: LabelTree, gold: csr_array) -> list[Tensor]:
-    """For each level below the root: the logit that a node has a document's label below it where
-    its parent has one, as in training."""
+def node_odds(tree: LabelTree, gold: csr_array, way: str) -> list[Tensor]:
+    """For each level below the root: the logit that a node has a document's label below it; of that
+    (way = "sum") what it adds to its parent's, or ("product") among its parent's documents only, as
+    in training."""
     document = np.repeat(np.arange(gold.shape[0]), np.diff(gold.indptr))
-    counts_above = np.array([gold.shape[0]])
+    counts_above, above = np.array([gold.shape[0]]), np.zeros(1)
     odds = []
     for level in range(1, tree.height + 2):
         n_nodes = tree.n_nodes(level)
         pairs = np.unique(document * n_nodes + tree.node_of(level)[gold.indices])
         counts = np.bincount(pairs % n_nodes, minlength=n_nodes)
-        above = np.repeat(counts_above, np.diff(tree.first[level - 1]))
-        share = (counts + 0.5) / (above + 1)
-        odds.append(torch.from_numpy(np.log(share / (1 - share))).float())
-        counts_above = counts
+        parent = np.repeat(np.arange(len(above)), np.diff(tree.first[level - 1]))
+        among = counts_above[parent] if way == "product" else gold.shape[0]
+        logits = _logit((counts + 0.5) / (among + 1))
+        odds.append(torch.from_numpy(logits - above[parent]).float())
+        counts_above, above = counts, logits if way == "sum" else np.zeros(n_nodes)
     return odds
+
+
+def _logit(share: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.log(share / (1 - share))

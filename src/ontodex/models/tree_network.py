@@ -1,19 +1,23 @@
 """Label attention down a label tree: every level among the children of the best nodes above it.
 
-    tokens ┬ vectors ─ BiLSTM ─ label attention of nodes ─ layers ─┬ a logit a node ─ best b, their
-    (n,t)  │ (n,t,e)  (n,t,2d)     (n,c,v)                         │     (n,c)        children
-           └ bag of words ─────────────────────────────────────────┘
+    tokens ┬ vectors ─ BiLSTM ┬ label attention of labels ─ layers ─┬ a logit a label
+    (n,t)  │ (n,t,e)  (n,t,2d)│    (n,c,v)                          │     (n,c)
+           │                  └ max pooling ┬ a logit a cluster ─ best b, their children
+           │                    (n,2d)      │     (n,c)
+           └ bag of words ──────────────────┴───────────────────────┘
               (n,w)
 
-The generators (inner levels) have one fully connected layer, the discriminator (labels) has more
-(paper 003, III-D). A label is known here by its place in the tree.
+The generators (inner levels) know a document by one vector; the discriminator (labels) reads it
+with label attention and fully connected layers (paper 003, III-D). A label is known here by its
+place in the tree.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -33,21 +37,24 @@ NONE = -1  # no node: fills up rows of positives and parents
 class TreeNetworkConfig(RecurrentConfig):
     """What the network is told."""
 
+    generator: Literal["document", "attention"] = "document"  # how clusters read a text
+    # What a node's logit stands on: its parent's logit (sum), or nothing, and probabilities are
+    # multiplied along the way (paper, Eq. 1).
+    way: Literal["sum", "product"] = "sum"
     layers: int = 3  # fully connected layers of the discriminator; a generator has one
     bag: int = 512  # width of the bag of words beside the LSTM; 0 = none (paper)
-    beam: int = 10  # nodes of a level whose children are candidates (b)
+    candidates: int = 512  # nodes of a level below the top that are scored, about
+    beam: int = 0  # nodes of a level whose children these are (b); 0 = as many as have so many
+    learned: float = 0.5  # share of the beam whose children a training step scores
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, least in (("layers", 1), ("bag", 0), ("beam", 1)):
+        least_of = {"layers": 1, "bag": 0, "candidates": 1, "beam": 0}
+        for name, least in least_of.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
-
-    @property
-    def row_widths(self) -> list[int]:
-        """What a node owns: an attention query, output vectors for what it reads and for the bag of
-        words, a bias."""
-        return [2 * self.hidden, self.value, self.bag, 1]
+        if not 0 < self.learned <= 1:
+            raise ValueError(f"learned must be above 0 and at most 1, not {self.learned}")
 
 
 class Read(NamedTuple):
@@ -55,7 +62,15 @@ class Read(NamedTuple):
 
     h: Tensor  # (n, t, 2d)
     mask: Tensor  # (n, t)
+    peak: Tensor  # (n, 2d): the greatest of each state over the tokens
     bag: Tensor  # (n, w)
+
+
+class Vector(NamedTuple):
+    """A vector that each node of a level owns."""
+
+    width: int
+    spread: float  # at the start
 
 
 class NoBag(nn.Module):
@@ -63,19 +78,60 @@ class NoBag(nn.Module):
         return torch.zeros(len(tokens), 0, device=tokens.device)
 
 
-class Level(nn.Module):
+class DocumentLevel(nn.Module):
+    """How the nodes of one level see a document as a whole: each has a vector and a bias, and the
+    document has one vector, of its peak and its bag of words. No more than a product of matrices,
+    so a level can be scored whole."""
+
+    MOST_AT_ONCE: ClassVar[int] = 2**17  # nodes of the top level, which is always scored whole
+
+    def __init__(self, config: TreeNetworkConfig, table: nn.Module) -> None:
+        super().__init__()
+        self.table = table
+        self.project = nn.Linear(2 * config.hidden, config.value)
+
+    @staticmethod
+    def owned(config: TreeNetworkConfig) -> list[Vector]:
+        return [Vector(config.value + config.bag, 0.02)]
+
+    def forward(self, read: Read, nodes: Tensor) -> Tensor:
+        """(n, c): the logits of each document's own nodes (n, c)."""
+        rows = self.table(nodes)  # (n, c, v + w + 1)
+        told = torch.bmm(rows[..., :-1], self.document(read)[:, :, None])[..., 0]  # (n, c)
+        return told + rows[..., -1]
+
+    def of_all(self, read: Read) -> Tensor:
+        """(n, l): the logits of all nodes of the level."""
+        assert isinstance(self.table, nn.Embedding)
+        rows = self.table.weight  # (l, v + w + 1)
+        return self.document(read) @ rows[:, :-1].T + rows[:, -1]
+
+    def document(self, read: Read) -> Tensor:
+        return torch.cat([F.relu(self.project(read.peak)), read.bag], dim=-1)  # (n, v + w)
+
+
+class AttentionLevel(nn.Module):
     """How the nodes of one level read a document: label attention (Eq. 2), fully connected layers
     shared by all nodes, and an output vector and a bias of each node (III-D)."""
 
-    def __init__(self, config: TreeNetworkConfig, table: nn.Module, layers: int) -> None:
+    MOST_AT_ONCE: ClassVar[int] = 2**12
+
+    def __init__(self, config: TreeNetworkConfig, table: nn.Module, layers: int = 1) -> None:
         super().__init__()
-        self.widths = config.row_widths
+        self.widths = [*(vector.width for vector in self.owned(config)), 1]
         self.table = table
         # The first layer is applied to tokens before attention, whose weights sum to one.
         self.project = nn.Linear(2 * config.hidden, config.value)
         self.deeper = nn.ModuleList(
             nn.Linear(config.value, config.value) for _ in range(layers - 1)
         )
+
+    @staticmethod
+    def owned(config: TreeNetworkConfig) -> list[Vector]:
+        """An attention query, output vectors for what is read and for the bag of words."""
+        return [
+            Vector(2 * config.hidden, 0.02), Vector(config.value, 0.05), Vector(config.bag, 0.02)
+        ]  # fmt: skip
 
     def forward(self, read: Read, nodes: Tensor) -> Tensor:
         """(n, c): the logits of each document's own nodes (n, c)."""
@@ -107,6 +163,17 @@ class Level(nn.Module):
         return attention(read.h, row[:, : self.widths[0]].to(read.h.dtype), read.mask)[:, 0]
 
 
+GENERATORS: dict[str, type[DocumentLevel] | type[AttentionLevel]] = {
+    "document": DocumentLevel,
+    "attention": AttentionLevel,
+}
+
+
+def owned(config: TreeNetworkConfig, height: int) -> list[list[Vector]]:
+    """What the nodes of each level below the root own besides a bias."""
+    return [GENERATORS[config.generator].owned(config)] * height + [AttentionLevel.owned(config)]
+
+
 # ------------------------------------------------------------------------------------ the network
 
 
@@ -117,20 +184,38 @@ class Scored:
     nodes: Tensor  # (n, c)
     counts: Tensor  # (n, c): False where a place is empty
     logits: Tensor  # (n, c)
-    log_p: Tensor  # (n, c): of the way from the root (Eq. 1); -inf where empty or only taught
+    log_p: Tensor  # (n, c): of the way from the root; -inf where empty or only taught
     is_true: Tensor  # (n, c): has a true label below it; all False where nothing is taught
-
-    @classmethod
-    def of(
-        cls, logits: Tensor, nodes: Tensor, ways: Tensor, counts: Tensor, is_true: Tensor
-    ) -> Scored:
-        """`ways` are the log-probabilities of the parents' ways."""
-        return cls(nodes, counts, logits, ways + F.logsigmoid(logits.detach()), is_true)
+    in_sight: Tensor  # (n, g): whether each true label is below the beams that led here
+    weights: Tensor  # (n, c): of the candidates in the loss
+    is_whole: bool = False  # all nodes of the level, each at its own place
 
     def best(self, k: int) -> tuple[Tensor, Tensor]:
         """(nodes, log-probabilities) of the k most probable, (n, k); NONE and -inf if fewer."""
         log_p, which = self.log_p.topk(min(k, self.log_p.shape[1]), dim=1)
         return self.nodes.gather(1, which).masked_fill(log_p == -torch.inf, NONE), log_p
+
+    def places(self, nodes: Tensor) -> Tensor:
+        """(n, m): where nodes (n, m) stand among the candidates; NONE for what is not there."""
+        if self.is_whole:
+            return nodes
+        here = (self.nodes[:, None, :] == nodes[:, :, None]) & self.counts[:, None, :]  # (n, m, c)
+        return here.int().argmax(dim=-1).masked_fill(~here.any(dim=-1), NONE)
+
+
+def by_sum(own: Tensor, parent: Tensor, parent_log_p: Tensor) -> tuple[Tensor, Tensor]:
+    """(logits, log-probabilities): what a node adds to what its parent, a whole cluster with more
+    to learn from, says already."""
+    logits = parent + own
+    return logits, F.logsigmoid(logits.detach())
+
+
+def by_product(own: Tensor, parent: Tensor, parent_log_p: Tensor) -> tuple[Tensor, Tensor]:
+    """(logits, log-probabilities): a node's own, and the product along the way (Eq. 1)."""
+    return own, parent_log_p + F.logsigmoid(own.detach())
+
+
+WAYS = {"sum": by_sum, "product": by_product}
 
 
 class TreeNetwork(nn.Module):
@@ -145,15 +230,17 @@ class TreeNetwork(nn.Module):
         vectors: Tensor | None,
     ) -> None:
         super().__init__()
-        self.beam = config.beam
+        self.way = WAYS[config.way]
+        children = [tree.n_nodes(h + 1) / tree.n_nodes(h) for h in range(1, tree.height + 1)]
+        self.beams = [config.beam or math.ceil(config.candidates / few) for few in children]
+        self.learned = config.learned
         self.words = Words(n_words, config.width, config.word_dropout, vectors)
         self.encode = BiLSTM(config.width, config.hidden)
         self.drop = nn.Dropout(config.dropout)
         self.bag = WordBag(n_words, config.bag, config.dropout) if config.bag else NoBag()
-        layers = [1] * tree.height + [config.layers]  # generators, then the discriminator
-        self.levels = nn.ModuleList(
-            Level(config, *pair) for pair in zip(tables, layers, strict=True)
-        )
+        *inner, last = tables
+        generators = [GENERATORS[config.generator](config, table) for table in inner]
+        self.levels = nn.ModuleList([*generators, AttentionLevel(config, last, config.layers)])
         self.n_top = tree.n_nodes(1)
         self.most_children = [int(np.diff(first).max()) for first in tree.first]
         for level in range(1, tree.height + 2):
@@ -172,7 +259,8 @@ class TreeNetwork(nn.Module):
     def read(self, tokens: Tensor, lengths: Tensor) -> Read:
         mask = token_mask(tokens, lengths)  # (n, t)
         h = self.encode(self.words(tokens), lengths)  # (n, t, 2d)
-        return Read(self.drop(h), mask, self.bag(tokens))
+        peak = h.masked_fill(~mask[:, :, None], -torch.inf).amax(dim=1)  # (n, 2d)
+        return Read(self.drop(h), mask, self.drop(peak), self.bag(tokens))
 
     def walk(
         self,
@@ -186,34 +274,48 @@ class TreeNetwork(nn.Module):
         walk has not come to them they are scored too, once, and lead no further. `drawn` are the
         parents (n, b) of levels 2, 3, ... to go on from instead of the best.
         """
-        top, *deeper = cast(list[Level], list(self.levels))
+        top, *deeper = cast(list[DocumentLevel | AttentionLevel], list(self.levels))
         nodes = torch.arange(self.n_top, device=read.h.device).expand(len(read.h), -1)
         if positives is None:
             positives = nodes[:, :0]
-        is_true = _among(nodes, self.above(positives, 1))
-        all_count, ways = torch.ones_like(is_true), torch.zeros_like(nodes, dtype=torch.float32)
-        scored = Scored.of(top.of_all(read), nodes, ways, all_count, is_true)  # (n, l)
+        is_true = _marked(self.above(positives, 1), self.n_top)
+        logits = top.of_all(read)  # (n, l)
+        log_p = F.logsigmoid(logits.detach())
+        in_sight = positives != NONE  # (n, g)
+        counts, weights = torch.ones_like(is_true), torch.ones_like(log_p)
+        scored = Scored(nodes, counts, logits, log_p, is_true, in_sight, weights, is_whole=True)
         yield scored
-        for number, level in enumerate(deeper):
-            parents = scored.best(self.beam) if drawn is None else (drawn[number], None)
-            nodes, ways = self.below(number + 1, *parents)  # (n, c)
-            true_nodes = self.above(positives, number + 2)  # (n, g)
-            nodes, ways, counts, is_true = _taught(nodes, ways, true_nodes)
-            scored = Scored.of(level(read, nodes), nodes, ways, counts, is_true)  # (n, c)
+        for number, level in enumerate(deeper, start=1):
+            best = scored.best(self.beams[number - 1])[0] if drawn is None else drawn[number - 1]
+            in_sight = in_sight & _among(self.above(positives, number), best)
+            best, stands_for = _some(best, self.learned if self.training else 1.0)  # (n, b), (b)
+            nodes, parents, reached = self.below(number, best, scored.places(best))  # (n, c)
+            true_nodes = self.above(positives, number + 1)  # (n, g)
+            missing = _missing(true_nodes, nodes.masked_fill(~reached, NONE))
+            nodes = torch.cat([nodes, true_nodes.clamp(min=0)], dim=1)  # (n, c + g)
+            of_true = scored.places(self.above(positives, number))  # (n, g)
+            parents = torch.cat([parents, of_true], dim=1).clamp(min=0)
+            above = scored.logits.detach().gather(1, parents), scored.log_p.gather(1, parents)
+            logits, log_p = self.way(level(read, nodes), *above)
+            log_p = log_p.masked_fill(~F.pad(reached, (0, missing.shape[1])), -torch.inf)
+            counts = torch.cat([reached, missing], dim=1)
+            is_true = _among(nodes, true_nodes) & counts
+            drawn_for = stands_for.repeat_interleave(self.most_children[number])  # (c)
+            weights = F.pad(drawn_for, (0, missing.shape[1]), value=1.0).where(~is_true, 1.0)
+            scored = Scored(nodes, counts, logits, log_p, is_true, in_sight, weights * counts)
             yield scored
 
-    def below(self, level: int, parents: Tensor, log_p: Tensor | None) -> tuple[Tensor, Tensor]:
-        """(nodes, log-probability of their parent's way), each (n, c), of the children of nodes
-        (n, b) of a level; -inf where a place is empty."""
+    def below(self, level: int, best: Tensor, places: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(nodes, the places of their parents, whether they are there), each (n, c), of the
+        children of nodes (n, b) of a level, which stand at places (n, b) among its candidates."""
         first = self.get_buffer(f"first_{level}")
-        known = parents.clamp(min=0)
+        known = best.clamp(min=0)
         nodes = first[known][..., None] + torch.arange(
-            self.most_children[level], device=parents.device
+            self.most_children[level], device=best.device
         )
-        is_there = (nodes < first[known + 1][..., None]) & (parents != NONE)[..., None]
-        ways = torch.zeros_like(nodes, dtype=torch.float32) if log_p is None else log_p[..., None]
-        ways = torch.where(is_there, ways, -torch.inf)
-        return nodes.where(is_there, 0).flatten(1), ways.flatten(1)
+        is_there = (nodes < first[known + 1][..., None]) & (places != NONE)[..., None]
+        parents = places[..., None].expand_as(nodes)
+        return nodes.where(is_there, 0).flatten(1), parents.flatten(1), is_there.flatten(1)
 
     def above(self, places: Tensor, level: int) -> Tensor:
         """The nodes of a level above places; NONE stays NONE."""
@@ -221,20 +323,31 @@ class TreeNetwork(nn.Module):
         return node.masked_fill(places == NONE, NONE)
 
 
+def _some(best: Tensor, share: float) -> tuple[Tensor, Tensor]:
+    """(nodes (n, m), for how many each stands (m)): a share of each document's nodes (n, b), best
+    first; half of them are the best, the others are drawn from the rest and stand for it."""
+    n, b = best.shape
+    kept = math.ceil(share * b)
+    sure = kept if kept == b else kept // 2
+    chance = torch.rand(n, b - sure, device=best.device)
+    rest = best[:, sure:].gather(1, chance.topk(kept - sure).indices)
+    stands_for = torch.ones(kept, device=best.device)
+    stands_for[sure:] = (b - sure) / max(1, kept - sure)
+    return torch.cat([best[:, :sure], rest], dim=1), stands_for
+
+
 def _among(nodes: Tensor, others: Tensor) -> Tensor:
     """(n, c): whether each of nodes (n, c) is one of the document's others (n, g)."""
     return (nodes[:, :, None] == others[:, None, :]).any(dim=-1)
 
 
-def _taught(
-    nodes: Tensor, ways: Tensor, positives: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Candidates, their ways, which of them count, which are true; with every positive once."""
-    counts = ways > -torch.inf
-    found = _among(positives, nodes.masked_fill(~counts, NONE))
+def _marked(nodes: Tensor, n_nodes: int) -> Tensor:
+    """(n, n_nodes): True at each of nodes (n, g)."""
+    marks = torch.zeros(len(nodes), n_nodes + 1, dtype=torch.bool, device=nodes.device)
+    return marks.scatter_(1, nodes.where(nodes != NONE, n_nodes), True)[:, :n_nodes]
+
+
+def _missing(positives: Tensor, candidates: Tensor) -> Tensor:
+    """(n, g): the first of each positive (n, g) that is not among the candidates (n, c)."""
     again = (positives[:, :, None] == positives[:, None, :]).tril(-1).any(dim=-1)
-    missing = (positives != NONE) & ~found & ~again
-    nodes = torch.cat([nodes, positives.clamp(min=0)], dim=1)
-    counts = torch.cat([counts, missing], dim=1)
-    ways = F.pad(ways, (0, positives.shape[1]), value=-torch.inf)
-    return nodes, ways, counts, _among(nodes, positives) & counts
+    return (positives != NONE) & ~_among(positives, candidates) & ~again
