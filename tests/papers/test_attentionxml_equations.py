@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from ontodex.errors import ConfigError
 from ontodex.models.attentionxml import (
     XMLRNN,
     AttentionXML,
@@ -23,7 +24,7 @@ from ontodex.models.label_attention import (
     flat_logits,
     label_logits,
 )
-from ontodex.models.parts import BiLSTM, token_mask, word_weights
+from ontodex.models.parts import BiLSTM, Words, token_mask, word_weights
 from ontodex.models.xmlcnn import XMLCNN, XMLCNNConfig, chunk_max
 
 LENGTHS = torch.tensor([4, 2])
@@ -250,3 +251,8 @@ def test_a_convolution_reads_only_whole_windows_of_real_words():
     weight, bias = network.convolve[0].weight, network.convolve[0].bias
     windows = [torch.einsum("mec,ce->m", weight, x[0, i : i + 2]) + bias for i in (0, 1)]
     torch.testing.assert_close(pooled[0, 0], torch.relu(torch.stack(windows)).amax(dim=0))
+
+
+def test_vectors_longer_than_the_network_is_wide_are_refused_in_words():
+    with pytest.raises(ConfigError, match=r"model\.width is 3, the pretrained vectors have 4"):
+        Words(5, 3, 0.0, torch.zeros(5, 4))

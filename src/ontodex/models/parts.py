@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ontodex.errors import ConfigError
+
 
 def token_mask(tokens: Tensor, lengths: Tensor) -> Tensor:
     """(n, t): True where a token is, False where padding is."""
@@ -66,6 +68,11 @@ class Words(nn.Module):
 
     def __init__(self, n_words: int, width: int, dropout: float, vectors: Tensor | None) -> None:
         super().__init__()
+        if vectors is not None and vectors.shape[1] > width:
+            raise ConfigError(
+                f"model.width is {width}, the pretrained vectors have {vectors.shape[1]} numbers",
+                hint=f"--set model.width={vectors.shape[1]}, or prepare shorter vectors",
+            )
         self.table = nn.Embedding(n_words, width, padding_idx=0)
         nn.init.normal_(self.table.weight, std=0.1)
         if vectors is not None:
