@@ -27,7 +27,7 @@ TWO = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
 
 
 @pytest.fixture
-def same_in_two_processes(tmp_path: Path) -> Callable[[str], None]:
+def assert_same_in_two_processes(tmp_path: Path) -> Callable[[str], None]:
     """Asserts that two processes end with the weights of one. `training`, lines of Python that may
     import this folder's tests, leaves a network in `net` and a function `weights`."""
 

@@ -347,8 +347,8 @@ def test_sigterm_saves_and_exits_143(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_learn_what_one_learns(same_in_two_processes):
-    same_in_two_processes(
+def test_two_processes_learn_what_one_learns(assert_same_in_two_processes):
+    assert_same_in_two_processes(
         """
         from test_loop import LoopConfig, network, train, weights
         net = network()

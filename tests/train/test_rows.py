@@ -190,8 +190,8 @@ def test_what_a_system_has_to_tell_is_in_the_log(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_learn_a_table_as_one_does(same_in_two_processes):
-    same_in_two_processes(
+def test_two_processes_learn_a_table_as_one_does(assert_same_in_two_processes):
+    assert_same_in_two_processes(
         """
         from test_rows import LoopConfig, Net, train, weights
         net = Net()

@@ -186,7 +186,7 @@ class Beam:
     def take(self, places: NDArray[Any]) -> Beam:
         return Beam(self.way[places], self.node[places], self.log_p[places])
 
-    def with_(self, other: Beam) -> Beam:
+    def joined(self, other: Beam) -> Beam:
         pairs = ((self.way, other.way), (self.node, other.node), (self.log_p, other.log_p))
         return Beam(*(np.concatenate(pair) for pair in pairs))
 
@@ -205,7 +205,7 @@ def search(forest: Forest, rows: csr_array, n_labels: int, beam: int) -> csr_arr
     held = Beam(ways, np.tile(forest.roots, n_docs), np.zeros(len(ways), dtype=np.float32))
     while not (done := forest.is_leaf[held.node]).all():
         _, below = descend(forest, score, held.take(~done))
-        held = held.take(done).with_(below)
+        held = held.take(done).joined(below)
         held = held.take(first_of_each(held.way, held.log_p, beam))
     parent, labels = descend(forest, score, held)
     labels = labels.take(best_children(forest, parent, labels.log_p, beam))
