@@ -39,6 +39,9 @@ def test_where_training_starts_by_hand():
     # Label 3: 2 of 4 documents, even odds; its cluster has 0.7 / 0.3 of them already.
     assert clusters == pytest.approx([0.3 / 0.7, 0.7 / 0.3], rel=1e-5)
     assert labels[3] == pytest.approx(0.3 / 0.7, rel=1e-5)
+    clusters, labels = (odds.exp().tolist() for odds in node_odds(tree, gold, "alone"))
+    assert clusters == pytest.approx([0.3 / 0.7, 0.7 / 0.3], rel=1e-5)
+    assert labels[3] == pytest.approx(1.0, rel=1e-5)
 
 
 def test_a_frozen_table_gives_the_rounded_rows():

@@ -34,7 +34,6 @@ from ontodex.models.level_plan import (
     deal_out,
     plan_levels,
 )
-from ontodex.models.parts import in_groups
 from ontodex.ontology.levels import UNPLACED, Levels
 from ontodex.types import Ranking
 
@@ -292,13 +291,6 @@ def test_what_some_documents_of_a_batch_were_told_is_what_they_are_told_alone():
     assert told.take(np.array([0, 1])) is told
     alone = network.read(0, (words[0][:1, :3], words[1][:1]))
     torch.testing.assert_close(network(1, told.take(np.array([0])), {}), network(1, alone, {}))
-
-
-@pytest.mark.parametrize("n", [1, 8, 131])
-def test_an_lstm_called_in_groups_gives_what_one_call_gives(n):
-    layer = torch.nn.LSTM(3, 2, batch_first=True).double()
-    x = torch.randn(n, 4, 3, dtype=torch.double)
-    torch.testing.assert_close(in_groups(layer, x), layer(x)[0])
 
 
 def test_without_windows_the_lstm_reads_the_vectors_themselves():

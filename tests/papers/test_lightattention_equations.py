@@ -18,6 +18,7 @@ from ontodex.models.tree_network import (
     AttentionLevel,
     DocumentLevel,
     Read,
+    Reads,
     TreeNetwork,
     owned,
 )
@@ -52,7 +53,7 @@ def network(tree: LabelTree = TREE, seed: int = 0, **more: object) -> TreeNetwor
     return TreeNetwork(config, 12, tree, tables, None).double()
 
 
-def read(net: TreeNetwork) -> Read:
+def read(net: TreeNetwork) -> Reads:
     return net.eval().read(TOKENS, LENGTHS)
 
 
@@ -60,10 +61,11 @@ def read(net: TreeNetwork) -> Read:
 
 
 @torch.no_grad()
-def logit_by_loops(level: AttentionLevel | DocumentLevel, seen: Read, document: int, node: int):
+def logit_by_loops(level: AttentionLevel | DocumentLevel, reads: Reads, document: int, node: int):
     """A generator's: peak and bag of words against the node's vector. A discriminator's: Eq. 2 as
     printed, all layers after attention, then the node's own vectors. And the node's bias."""
     row = level.table(torch.tensor([node]))[0]
+    seen = reads.generators if isinstance(level, DocumentLevel) else reads.labels
     h = seen.h[document, : int(LENGTHS[document])]
     if isinstance(level, DocumentLevel):
         peak = torch.stack([max(states) for states in h.T])
@@ -82,7 +84,7 @@ def test_a_level_equals_equation_2_and_its_layers_in_loops(layers):
     net = network(layers=layers)
     seen, level = read(net), net.levels[-1]
     nodes = torch.tensor([[6, 0, 2], [1, 1, 5]])
-    logits = level(seen, nodes)
+    logits = level(seen.labels, nodes)
     for document in range(2):
         for place, node in enumerate(nodes[document].tolist()):
             expected = logit_by_loops(level, seen, document, node)
@@ -94,7 +96,8 @@ def test_a_generator_equals_its_loops_for_all_nodes_and_for_some(generator):
     net = network(generator=generator)
     seen, level = read(net), net.levels[0]
     some = torch.tensor([[0, 1], [1, 1]])
-    whole, logits = level.of_all(seen), level(seen, some)
+    whole, logits = level.of_all(seen.generators), level(seen.generators, some)
+    seen = Reads(seen.generators, seen.generators)
     for document in range(2):
         for place, node in enumerate(some[document].tolist()):
             expected = logit_by_loops(level, seen, document, node)
@@ -104,7 +107,7 @@ def test_a_generator_equals_its_loops_for_all_nodes_and_for_some(generator):
 
 def test_gradients_of_a_level():
     net = network(layers=3)
-    seen, level = read(net), net.levels[-1]
+    seen, level = read(net).labels, net.levels[-1]
     nodes = torch.tensor([[0, 3], [5, 5]])
 
     def logits(h: torch.Tensor, bag: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
@@ -119,7 +122,7 @@ def test_gradients_of_a_level():
 
 def test_gradients_of_a_document_level():
     net = network()
-    seen, level = read(net), net.levels[0]
+    seen, level = read(net).generators, net.levels[0]
 
     def logits(peak: torch.Tensor, bag: torch.Tensor) -> torch.Tensor:
         return level.of_all(Read(seen.h, seen.mask, peak, bag))
@@ -152,7 +155,7 @@ def test_the_probability_of_a_label_is_the_product_along_its_way():
 @pytest.mark.parametrize("positives", [None, [[0, 3, 6], [2, NONE, 5]]])
 def test_summed_along_the_way_a_label_adds_to_its_clusters_logits(positives):
     """Taught positives, which a beam of one mostly misses, stand on their clusters' too."""
-    net = network(beam=1 if positives else 9)
+    net = network(beam=1 if positives else 9, way="sum")
     seen = read(net)
     *_, labels = net.walk(seen, torch.tensor(positives) if positives else None)
     for document in range(2):
@@ -169,9 +172,31 @@ def test_summed_along_the_way_a_label_adds_to_its_clusters_logits(positives):
                 )
 
 
-def test_a_level_leaves_the_logits_above_it_alone():
-    """What labels add is learned without a gradient for the clusters."""
-    net = network(beam=9)
+def test_alone_a_label_has_the_probability_of_its_own_logit():
+    net = network(beam=2)
+    seen = read(net)
+    labels = net(TOKENS, LENGTHS)
+    for document in range(2):
+        for place in labels.counts[document].nonzero()[:, 0].tolist():
+            own = logit_by_loops(net.levels[-1], seen, document, int(labels.nodes[document, place]))
+            p = float(labels.log_p[document, place].exp())
+            assert p == pytest.approx(1 / (1 + math.exp(-own)), rel=1e-6)
+
+
+@pytest.mark.parametrize("teach", [False, True])
+def test_generators_teach_the_encoder_only_where_no_labels_learn(teach):
+    net = network(beam=9).train()
+    clusters, *_ = net.walk(net.read(TOKENS, LENGTHS, generators_teach=teach))
+    clusters.logits.sum().backward()
+    taught = [p.grad is not None for p in (*net.encode.parameters(), *net.words.parameters())]
+    assert taught == [teach] * len(taught)
+    assert net.levels[0].project.weight.grad is not None
+
+
+@pytest.mark.parametrize("way", ["alone", "sum"])
+def test_a_level_leaves_the_logits_above_it_alone(way):
+    """What labels say or add is learned without a gradient for the clusters."""
+    net = network(beam=9, way=way)
     *_, labels = net.walk(read(net), torch.tensor([[6], [6]]))
     labels.logits.sum().backward()
     assert net.levels[0].table.weight.grad is None
@@ -348,9 +373,9 @@ def test_padding_never_changes_a_logit():
 
 def test_no_bag_of_words_adds_nothing():
     net = network(bag=0).float()
-    assert read(net).bag.shape == (2, 0)
+    assert [seen.bag.shape for seen in read(net)] == [(2, 0)] * 2
     assert logit_by_loops(net.levels[0], read(net), 0, 1) == pytest.approx(
-        float(net.levels[0].of_all(read(net))[0, 1].detach())
+        float(net.levels[0].of_all(read(net).generators)[0, 1].detach())
     )
 
 

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ontodex.errors import RunError
-from ontodex.train.loop import LoopConfig, State, fit
+from ontodex.train.loop import LoopConfig, State, _exchange, fit
 
 X = torch.randn(48, 6, generator=torch.Generator().manual_seed(3))
 Y = (X[:, :3] + X[:, 3:] > 0).float()
@@ -356,3 +356,13 @@ def test_two_processes_learn_what_one_learns(assert_same_in_two_processes):
         train(net, LoopConfig(epochs=3, batch=12, patience=0, average=0.0))
         """
     )
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 5, 100])
+def test_weights_and_averages_are_exchanged_whole(at_once):
+    ones = [torch.arange(15.0).reshape(5, 3), torch.tensor(2.0), torch.zeros(0, 4)]
+    others = [-torch.ones(5, 3), torch.tensor(7.0), torch.zeros(0, 4)]
+    wanted = [other.clone() for other in others], [one.clone() for one in ones]
+    _exchange(ones, others, at_once)
+    for found, expected in zip((ones, others), wanted, strict=True):
+        assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -36,6 +36,7 @@ Stream = tuple[Tensor, ...]  # ids (n, t) padded with 0, lengths (n,)
 Read = tuple[Tensor, Tensor]  # features (n, t, d), lengths (n,)
 Inputs = Literal["words", "words+keywords", "words+keywords+levels"]
 Shares = Sequence[Tensor]  # for each level, the logits its labels start with
+SIDE_BY_SIDE = (64, 128, 256)  # units of LSTMs that models/lstm_kernel.py takes
 
 
 @dataclass(frozen=True)
@@ -390,6 +391,7 @@ class LevelNetworks(nn.Module):
                 tables.n_labels + 1, config.width, config.word_dropout, tables.labels
             )
         self.bag = WordBag(tables.n_words, config.bag, config.dropout) if config.bag else None
+        self.hidden = config.hidden
         readers = 1 if config.encoder == "shared" else len(levels)
         self.readers = nn.ModuleList(WordReader(config) for _ in range(readers))
         self.levels = nn.ModuleList()
@@ -411,6 +413,22 @@ class LevelNetworks(nn.Module):
         reader = self.readers[0 if self.reads_once else place]
         bag = None if self.bag is None else self.bag(ids)
         return Told(reader(x, lengths), lengths, bag)
+
+    def read_at_once(self, words: Stream) -> list[Told]:
+        """What the words say to each level, where all levels can be served in one go: they share a
+        reader, or a GPU runs their LSTMs side by side. Else an empty list."""
+        ids, lengths = words
+        if self.reads_once:
+            return [self.read(0, words)] * len(self.levels)
+        if not ids.is_cuda or self.hidden not in SIDE_BY_SIDE:
+            return []
+        from ontodex.models.lstm_kernel import read_together  # needs Triton, as GPUs' torch has it
+
+        x = self.embed("words", ids)
+        bag = None if self.bag is None else self.bag(ids)
+        readers = cast(list[WordReader], list(self.readers))
+        told = read_together([r.encode for r in readers], [r.convolve(x) for r in readers], lengths)
+        return [Told(h, lengths, bag) for h in told]
 
     def forward(self, place: int, told: Told, sets: Mapping[str, Stream]) -> Tensor:
         """(n, l): the logits of one level."""

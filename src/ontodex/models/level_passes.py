@@ -75,20 +75,20 @@ class Streams:
 
 
 class Batch:
-    """Some documents in front of the networks: words are read by each level on its own or, where
-    the levels share a reader, once."""
+    """Some documents in front of the networks: words are read for all levels at once or, where that
+    cannot be, by each level on its own."""
 
     def __init__(self, network: LevelNetworks, data: Streams, rows: Rows) -> None:
         self._network, self._data, self._rows = network, data, rows
-        self._told = network.read(0, data.words.padded(rows)) if network.reads_once else None
+        self._told = network.read_at_once(data.words.padded(rows))
 
     def logits(self, place: int, inside: Rows) -> Tensor:
         """(n, l): those of a level for the documents at these places of the batch."""
         rows = self._rows[inside]
-        if self._told is None:
-            told = self._network.read(place, self._data.words.padded(rows))
+        if self._told:
+            told = self._told[place].take(inside)
         else:
-            told = self._told.take(inside)
+            told = self._network.read(place, self._data.words.padded(rows))
         logits: Tensor = self._network(place, told, self._data.sets(place, rows))
         return logits.float()
 

@@ -170,8 +170,9 @@ class LightAttentionSystem(NeuralSystem):
         network = self.parts()
         total = torch.zeros((), device=self.device)
         with self.precision():
-            read = network.read(*data.padded(rows))
-            walk = network.walk(read, self.truth(rows, gold), self.of_rows(self.drawn, rows))
+            teach = self.depth <= len(network.beams)
+            reads = network.read(*data.padded(rows), generators_teach=teach)
+            walk = network.walk(reads, self.truth(rows, gold), self.of_rows(self.drawn, rows))
             for scored in islice(walk, self.depth):
                 total = total + F.binary_cross_entropy_with_logits(
                     scored.logits, scored.is_true.float(), scored.weights, reduction="sum"
@@ -274,7 +275,7 @@ class LightAttentionSystem(NeuralSystem):
         if column >= self.n_labels or not spans:
             return []
         with torch.inference_mode():
-            read = network.read(tokens, lengths)
+            read = network.read(tokens, lengths).labels
             discriminator = cast(AttentionLevel, self.levels()[-1])
             weights = discriminator.weights(read, int(self.places[column]))[0].tolist()
         return [

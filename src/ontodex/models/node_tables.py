@@ -95,9 +95,9 @@ def load_tables(
 
 
 def node_odds(tree: LabelTree, gold: csr_array, way: str) -> list[Tensor]:
-    """For each level below the root: the logit that a node has a document's label below it; of that
-    (way = "sum") what it adds to its parent's, or ("product") among its parent's documents only, as
-    in training."""
+    """For each level below the root: the logit that a node has a document's label below it (way =
+    "alone"); of that what it adds to its parent's ("sum"); or among its parent's documents only, as
+    in training ("product")."""
     document = np.repeat(np.arange(gold.shape[0]), np.diff(gold.indptr))
     counts_above, above = np.array([gold.shape[0]]), np.zeros(1)
     odds = []

@@ -33,30 +33,21 @@ class BiLSTM(nn.Module):
         self.backward_ = nn.LSTM(width, hidden, batch_first=True)
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        turned = _turn(x, lengths)  # (n, t, e)
+        turned = turn(x, lengths)  # (n, t, e)
         h, g = _lstm(self.onward, x), _lstm(self.backward_, turned)
-        return torch.cat([h, _turn(g, lengths)], dim=-1)  # (n, t, 2d)  # fmt: skip
+        return torch.cat([h, turn(g, lengths)], dim=-1)  # (n, t, 2d)  # fmt: skip
 
 
 def _lstm(layer: nn.LSTM, x: Tensor) -> Tensor:
     if not x.is_cuda:
         return layer(x)[0]
-    with torch.autocast("cuda", dtype=torch.float16):
-        return in_groups(layer, x) if x.shape[1] >= LONG else layer(x)[0]
-
-
-LONG = 40  # tokens from which a recurrent kernel's speed matters more than how often it is called
-GROUP = 128  # sequences that cuDNN's persistent kernels take at once; their number is one of eights
-
-
-def in_groups(layer: nn.LSTM, x: Tensor) -> Tensor:
-    """What the layer makes of all sequences, by calls that cuDNN's persistent kernels can serve."""
     n = len(x)
-    groups = F.pad(x, (0, 0, 0, 0, 0, -n % 8)).split(GROUP)
-    return torch.cat([layer(group)[0] for group in groups])[:n]
+    # Persistent kernels take up to 128 sequences, and only eights of them.
+    with torch.autocast("cuda", dtype=torch.float16):
+        return layer(F.pad(x, (0, 0, 0, 0, 0, -n % 8)))[0][:n]
 
 
-def _turn(x: Tensor, lengths: Tensor) -> Tensor:
+def turn(x: Tensor, lengths: Tensor) -> Tensor:
     """Each sequence reversed within its own length; what is past it stays where it is."""
     t = torch.arange(x.shape[1], device=x.device)
     at = torch.where(t < lengths[:, None], lengths[:, None] - 1 - t, t)

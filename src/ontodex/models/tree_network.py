@@ -1,15 +1,18 @@
 """Label attention down a label tree: every level among the children of the best nodes above it.
 
-    tokens ┬ vectors ─ BiLSTM ┬ label attention of labels ─ layers ─┬ a logit a label
-    (n,t)  │ (n,t,e)  (n,t,2d)│    (n,c,v)                          │     (n,c)
-           │                  └ max pooling ┬ a logit a cluster ─ best b, their children
-           │                    (n,2d)      │     (n,c)
-           └ bag of words ──────────────────┴───────────────────────┘
+    tokens ┬ bag of words ────────────────────────────────────┬ a logit a label
+    (n,t)  │  (n,w)                                           │     (n,c)
+           ├ vectors ─ BiLSTM ┬ label attention ─ layers ─────┘
+           │ (n,t,e)  (n,t,2d)│    (n,c,v)         their children are the candidates, c
+           │                  ┆ max pooling ┬ a logit a cluster ─ best b ┘
+           │                    (n,2d)      │     (n,l)
+           └ bag of words ──────────────────┘
               (n,w)
 
 The generators (inner levels) know a document by one vector; the discriminator (labels) reads it
-with label attention and fully connected layers (paper 003, III-D). A label is known here by its
-place in the tree.
+with label attention and fully connected layers (paper 003, III-D). Generators read what the
+encoder says and do not teach it (┆): their task is the easier one, and would take it over. A label
+is known here by its place in the tree.
 """
 
 from __future__ import annotations
@@ -38,14 +41,14 @@ class TreeNetworkConfig(RecurrentConfig):
     """What the network is told."""
 
     generator: Literal["document", "attention"] = "document"  # how clusters read a text
-    # What a node's logit stands on: its parent's logit (sum), or nothing, and probabilities are
-    # multiplied along the way (paper, Eq. 1).
-    way: Literal["sum", "product"] = "sum"
-    layers: int = 3  # fully connected layers of the discriminator; a generator has one
-    bag: int = 512  # width of the bag of words beside the LSTM; 0 = none (paper)
+    # What a label's probability is made of: its own logit, and the clusters only choose candidates;
+    # that and its cluster's (sum); or all probabilities along the way, multiplied (paper, Eq. 1).
+    way: Literal["alone", "sum", "product"] = "alone"
+    layers: int = 1  # fully connected layers of the discriminator; a generator has one
+    bag: int = 1024  # width of the bag of words beside the LSTM; 0 = none (paper)
     candidates: int = 512  # nodes of a level below the top that are scored, about
     beam: int = 0  # nodes of a level whose children these are (b); 0 = as many as have so many
-    learned: float = 0.5  # share of the beam whose children a training step scores
+    learned: float = 1.0  # share of the beam whose children a training step scores
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,12 +61,19 @@ class TreeNetworkConfig(RecurrentConfig):
 
 
 class Read(NamedTuple):
-    """A batch as all levels see it."""
+    """A batch as generators or labels see it."""
 
     h: Tensor  # (n, t, 2d)
     mask: Tensor  # (n, t)
     peak: Tensor  # (n, 2d): the greatest of each state over the tokens
     bag: Tensor  # (n, w)
+
+
+class Reads(NamedTuple):
+    """A batch as those who choose candidates see it, and as the candidates do."""
+
+    generators: Read
+    labels: Read
 
 
 class Vector(NamedTuple):
@@ -76,6 +86,10 @@ class Vector(NamedTuple):
 class NoBag(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         return torch.zeros(len(tokens), 0, device=tokens.device)
+
+
+def _bag(config: TreeNetworkConfig, n_words: int) -> nn.Module:
+    return WordBag(n_words, config.bag, config.dropout) if config.bag else NoBag()
 
 
 class DocumentLevel(nn.Module):
@@ -203,6 +217,11 @@ class Scored:
         return here.int().argmax(dim=-1).masked_fill(~here.any(dim=-1), NONE)
 
 
+def by_itself(own: Tensor, parent: Tensor, parent_log_p: Tensor) -> tuple[Tensor, Tensor]:
+    """(logits, log-probabilities): a node's own; those above only chose it as a candidate."""
+    return own, F.logsigmoid(own.detach())
+
+
 def by_sum(own: Tensor, parent: Tensor, parent_log_p: Tensor) -> tuple[Tensor, Tensor]:
     """(logits, log-probabilities): what a node adds to what its parent, a whole cluster with more
     to learn from, says already."""
@@ -215,7 +234,7 @@ def by_product(own: Tensor, parent: Tensor, parent_log_p: Tensor) -> tuple[Tenso
     return own, parent_log_p + F.logsigmoid(own.detach())
 
 
-WAYS = {"sum": by_sum, "product": by_product}
+WAYS = {"alone": by_itself, "sum": by_sum, "product": by_product}
 
 
 class TreeNetwork(nn.Module):
@@ -237,7 +256,7 @@ class TreeNetwork(nn.Module):
         self.words = Words(n_words, config.width, config.word_dropout, vectors)
         self.encode = BiLSTM(config.width, config.hidden)
         self.drop = nn.Dropout(config.dropout)
-        self.bag = WordBag(n_words, config.bag, config.dropout) if config.bag else NoBag()
+        self.bag, self.generators_bag = _bag(config, n_words), _bag(config, n_words)
         *inner, last = tables
         generators = [GENERATORS[config.generator](config, table) for table in inner]
         self.levels = nn.ModuleList([*generators, AttentionLevel(config, last, config.layers)])
@@ -256,15 +275,20 @@ class TreeNetwork(nn.Module):
         *_, labels = self.walk(self.read(tokens, lengths))  # (n, c)
         return labels
 
-    def read(self, tokens: Tensor, lengths: Tensor) -> Read:
+    def read(self, tokens: Tensor, lengths: Tensor, *, generators_teach: bool = False) -> Reads:
+        """Where no labels learn yet, generators teach the encoder."""
         mask = token_mask(tokens, lengths)  # (n, t)
         h = self.encode(self.words(tokens), lengths)  # (n, t, 2d)
         peak = h.masked_fill(~mask[:, :, None], -torch.inf).amax(dim=1)  # (n, 2d)
-        return Read(self.drop(h), mask, self.drop(peak), self.bag(tokens))
+        h, peak = self.drop(h), self.drop(peak)
+        labels = Read(h, mask, peak, self.bag(tokens))
+        if not generators_teach:
+            h, peak = h.detach(), peak.detach()
+        return Reads(Read(h, mask, peak, self.generators_bag(tokens)), labels)
 
     def walk(
         self,
-        read: Read,
+        reads: Reads,
         positives: Tensor | None = None,
         drawn: Sequence[Tensor] | None = None,
     ) -> Iterator[Scored]:
@@ -275,11 +299,13 @@ class TreeNetwork(nn.Module):
         parents (n, b) of levels 2, 3, ... to go on from instead of the best.
         """
         top, *deeper = cast(list[DocumentLevel | AttentionLevel], list(self.levels))
-        nodes = torch.arange(self.n_top, device=read.h.device).expand(len(read.h), -1)
+        seen = [*[reads.generators] * len(deeper), reads.labels]  # by each level
+        mask = reads.labels.mask
+        nodes = torch.arange(self.n_top, device=mask.device).expand(len(mask), -1)
         if positives is None:
             positives = nodes[:, :0]
         is_true = _marked(self.above(positives, 1), self.n_top)
-        logits = top.of_all(read)  # (n, l)
+        logits = top.of_all(seen[0])  # (n, l)
         log_p = F.logsigmoid(logits.detach())
         in_sight = positives != NONE  # (n, g)
         counts, weights = torch.ones_like(is_true), torch.ones_like(log_p)
@@ -296,7 +322,7 @@ class TreeNetwork(nn.Module):
             of_true = scored.places(self.above(positives, number))  # (n, g)
             parents = torch.cat([parents, of_true], dim=1).clamp(min=0)
             above = scored.logits.detach().gather(1, parents), scored.log_p.gather(1, parents)
-            logits, log_p = self.way(level(read, nodes), *above)
+            logits, log_p = self.way(level(seen[number], nodes), *above)
             log_p = log_p.masked_fill(~F.pad(reached, (0, missing.shape[1])), -torch.inf)
             counts = torch.cat([reached, missing], dim=1)
             is_true = _among(nodes, true_nodes) & counts

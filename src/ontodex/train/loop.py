@@ -148,7 +148,8 @@ class _Trainer:
         self.average = [p.detach().clone() for p in self.parameters] if config.average else []
         self.tables = {id(table) for table in tables_of(network)}
         self.row_averages = self.averages_by_row()
-        self.best = [p.detach().clone() for p in self.parameters] if score else []
+        # Copied once an epoch at most, so a GPU's memory is too dear for it.
+        self.best = [p.detach().to("cpu", copy=True) for p in self.parameters] if score else []
         self.state = State(micro=config.batch)
         self.total = config.epochs * max(1, len(batches(0)))
         self.rank, self.world = _world()
@@ -331,12 +332,11 @@ class _Trainer:
             yield
             return
         self.settle_averages()
-        own = [p.detach().clone() for p in self.parameters]
-        _copy(self.average, self.parameters)
+        _exchange(self.average, self.parameters)
         try:
             yield
         finally:
-            _copy(own, self.parameters)
+            _exchange(self.average, self.parameters)
 
     # ------------------------------------------------------------------------------ checkpoints
 
@@ -411,6 +411,22 @@ def _copy(source: Sequence[Tensor], target: Sequence[Tensor]) -> None:
     with torch.no_grad():
         for one, other in zip(source, target, strict=True):
             other.copy_(one)
+
+
+def _exchange(ones: Sequence[Tensor], others: Sequence[Tensor], at_once: int = 2**16) -> None:
+    """Each takes the other's values, so many rows at a time: a second copy of a large table would
+    decide how much memory a training needs."""
+    with torch.no_grad():
+        for one, other in zip(ones, others, strict=True):
+            rows = zip(_rows(one).split(at_once), _rows(other).split(at_once), strict=True)
+            for some, as_many in rows:
+                kept = some.clone()
+                some.copy_(as_many)
+                as_many.copy_(kept)
+
+
+def _rows(values: Tensor) -> Tensor:
+    return values if values.dim() else values[None]
 
 
 def _world() -> tuple[int, int]:

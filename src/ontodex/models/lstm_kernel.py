@@ -1,0 +1,183 @@
+"""Several one-way LSTMs of one size at once, on a GPU: the recurrence as one Triton kernel.
+
+    input products (g,t,n,4d) ─┐
+    recurrent weights (g,4d,d) ┴─ for each t: gates = input + h W' ─ c, h ─ h (g,t,n,d)
+
+cuDNN runs one LSTM a call, and a call of few units leaves most of a GPU waiting for the next step.
+Here a program owns one LSTM and 16 sequences from the first step to the last, so the LSTMs of all
+levels of `levelwise`, both directions, run side by side. Between steps h goes through memory, which
+is read again by the program that wrote it. Weights are read anew in each step, from the L2 cache: a
+matrix of many more than 256 units is too much for that, and cuDNN's persistent kernels are faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from ontodex.models.parts import BiLSTM, turn
+
+ROWS = 16  # sequences of a program: the least that a matrix product takes
+COLUMNS = 32  # units computed at a time
+
+
+@triton.jit
+def _sigmoid(x):
+    return 1 / (1 + tl.exp(-x))
+
+
+@triton.jit
+def _tanh(x):
+    return 2 / (1 + tl.exp(-2 * x)) - 1
+
+
+@triton.jit
+def _forward(
+    gates, weight, h, c, steps, n, units: tl.constexpr, rows: tl.constexpr, columns: tl.constexpr
+):  # fmt: skip
+    """gates (g, t, n, 4d): input products in, activations of i, f, g, o out. weight (g, d, 4d).
+    h, c (g, t + 1, n, d): the states, from the one before the first step on."""
+    which = tl.program_id(1).to(tl.int64)
+    row = tl.program_id(0) * rows + tl.arange(0, rows)
+    there = (row < n)[:, None]
+    unit = tl.arange(0, units)
+    gates += which * steps * n * 4 * units
+    weight += which * units * 4 * units
+    h += which * (steps + 1) * n * units
+    c += which * (steps + 1) * n * units
+    for t in tl.range(0, steps, num_stages=1):
+        at = t * n
+        before = tl.load(h + (at + row)[:, None] * units + unit[None, :], mask=there, other=0.0)
+        for first in tl.range(0, units, columns, num_stages=2):
+            column = first + tl.arange(0, columns)
+            w = weight + unit[:, None] * (4 * units) + column[None, :]
+            own = gates + (at + row)[:, None] * (4 * units) + column[None, :]
+            i = tl.dot(before, tl.load(w))
+            f = tl.dot(before, tl.load(w + units))
+            g = tl.dot(before, tl.load(w + 2 * units))
+            o = tl.dot(before, tl.load(w + 3 * units))
+            i = _sigmoid(i + tl.load(own, mask=there, other=0.0))
+            f = _sigmoid(f + tl.load(own + units, mask=there, other=0.0))
+            g = _tanh(g + tl.load(own + 2 * units, mask=there, other=0.0))
+            o = _sigmoid(o + tl.load(own + 3 * units, mask=there, other=0.0))
+            state = (at + row)[:, None] * units + column[None, :]
+            now = f * tl.load(c + state, mask=there, other=0.0) + i * g
+            tl.store(c + state + n * units, now, mask=there)
+            tl.store(h + state + n * units, (o * _tanh(now)).to(h.dtype.element_ty), mask=there)
+            tl.store(own, i.to(gates.dtype.element_ty), mask=there)
+            tl.store(own + units, f.to(gates.dtype.element_ty), mask=there)
+            tl.store(own + 2 * units, g.to(gates.dtype.element_ty), mask=there)
+            tl.store(own + 3 * units, o.to(gates.dtype.element_ty), mask=there)
+        tl.debug_barrier()  # all of h is written before the next step reads it
+
+
+@triton.jit
+def _backward(
+    gates, weight, c, dh, back, dc, steps, n,
+    units: tl.constexpr, rows: tl.constexpr, columns: tl.constexpr,
+):  # fmt: skip
+    """gates: activations in, gradients of the input products out. weight (g, 4d, d). dh
+    (g, t, n, d): gradients from outside. back, dc (g, n, d): from the step after."""
+    which = tl.program_id(1).to(tl.int64)
+    row = tl.program_id(0) * rows + tl.arange(0, rows)
+    there = (row < n)[:, None]
+    unit = tl.arange(0, units)
+    gates += which * steps * n * 4 * units
+    weight += which * units * 4 * units
+    c += which * (steps + 1) * n * units
+    dh += which * steps * n * units
+    back += which * n * units
+    dc += which * n * units
+    for after in tl.range(0, steps, num_stages=1):
+        at = (steps - 1 - after) * n
+        for first in tl.range(0, units, columns, num_stages=1):
+            column = first + tl.arange(0, columns)
+            own = gates + (at + row)[:, None] * (4 * units) + column[None, :]
+            i = tl.load(own, mask=there, other=0.0).to(tl.float32)
+            f = tl.load(own + units, mask=there, other=0.0).to(tl.float32)
+            g = tl.load(own + 2 * units, mask=there, other=0.0).to(tl.float32)
+            o = tl.load(own + 3 * units, mask=there, other=0.0).to(tl.float32)
+            state = (at + row)[:, None] * units + column[None, :]
+            kept = row[:, None] * units + column[None, :]
+            then = tl.load(c + state, mask=there, other=0.0)
+            out = _tanh(tl.load(c + state + n * units, mask=there, other=0.0))
+            to_h = tl.load(dh + state, mask=there, other=0.0).to(tl.float32)
+            to_h += tl.load(back + kept, mask=there, other=0.0)
+            to_c = tl.load(dc + kept, mask=there, other=0.0) + to_h * o * (1 - out * out)
+            tl.store(dc + kept, to_c * f, mask=there)
+            kind = gates.dtype.element_ty
+            tl.store(own, (to_c * g * i * (1 - i)).to(kind), mask=there)
+            tl.store(own + units, (to_c * then * f * (1 - f)).to(kind), mask=there)
+            tl.store(own + 2 * units, (to_c * i * (1 - g * g)).to(kind), mask=there)
+            tl.store(own + 3 * units, (to_h * out * o * (1 - o)).to(kind), mask=there)
+        tl.debug_barrier()  # gradients of all gates are written before they are multiplied
+        every = gates + (at + row)[:, None] * (4 * units) + unit[None, :]
+        of_i = tl.load(every, mask=there, other=0.0)
+        of_f = tl.load(every + units, mask=there, other=0.0)
+        of_g = tl.load(every + 2 * units, mask=there, other=0.0)
+        of_o = tl.load(every + 3 * units, mask=there, other=0.0)
+        for first in tl.range(0, units, columns, num_stages=2):
+            column = first + tl.arange(0, columns)
+            w = weight + unit[:, None] * units + column[None, :]
+            total = tl.dot(of_i, tl.load(w))
+            total = tl.dot(of_f, tl.load(w + units * units), total)
+            total = tl.dot(of_g, tl.load(w + 2 * units * units), total)
+            total = tl.dot(of_o, tl.load(w + 3 * units * units), total)
+            tl.store(back + row[:, None] * units + column[None, :], total, mask=there)
+        tl.debug_barrier()
+
+
+class Recurrence(torch.autograd.Function):
+    """h (g, t, n, d) of g LSTMs, from input products (g, t, n, 4d), whose memory is used up, and
+    recurrent weights (g, 4d, d)."""
+
+    @staticmethod
+    def forward(ctx: Any, gates: Tensor, weight: Tensor) -> Tensor:
+        g, t, n, _ = gates.shape
+        d = weight.shape[2]
+        h = torch.zeros(g, t + 1, n, d, dtype=gates.dtype, device=gates.device)
+        c = torch.zeros(g, t + 1, n, d, dtype=torch.float32, device=gates.device)
+        turned = weight.transpose(1, 2).contiguous()  # (g, d, 4d)
+        _forward[(triton.cdiv(n, ROWS), g)](
+            gates, turned, h, c, t, n, units=d, rows=ROWS, columns=COLUMNS
+        )
+        ctx.kept = gates, weight, h, c
+        return h[:, 1:]
+
+    @staticmethod
+    def backward(ctx: Any, dh: Tensor) -> tuple[Tensor, Tensor]:
+        gates, weight, h, c = ctx.kept
+        ctx.kept = ()
+        g, t, n, _ = gates.shape
+        d = weight.shape[2]
+        back, dc = (torch.zeros(g, n, d, device=gates.device) for _ in range(2))
+        _backward[(triton.cdiv(n, ROWS), g)](
+            gates, weight, c, dh.contiguous(), back, dc, t, n,
+            units=d, rows=ROWS, columns=COLUMNS,
+        )  # fmt: skip
+        before = h[:, :-1].reshape(g, t * n, d)
+        return gates, torch.bmm(gates.view(g, t * n, 4 * d).transpose(1, 2), before)
+
+
+def read_together(
+    encoders: Sequence[BiLSTM], inputs: Sequence[Tensor], lengths: Tensor
+) -> list[Tensor]:
+    """What each encoder makes of its own input (n, t, e): (n, t, 2d), as `BiLSTM.forward`."""
+    with torch.autocast(lengths.device.type, dtype=torch.float16):
+        directions = [layer for one in encoders for layer in (one.onward, one.backward_)]
+        weights = [dict(layer.named_parameters()) for layer in directions]
+        read = [way for x in inputs for way in (x, turn(x, lengths))]
+        x = torch.stack([way.transpose(0, 1) for way in read]).half()  # (2g, t, n, e)
+        into = torch.stack([w["weight_ih_l0"].T for w in weights])  # (2g, e, 4d)
+        bias = torch.stack([w["bias_ih_l0"] + w["bias_hh_l0"] for w in weights])
+        gates = torch.baddbmm(bias[:, None], x.flatten(1, 2), into).view(*x.shape[:3], -1)
+        recurrent = torch.stack([w["weight_hh_l0"] for w in weights]).half()
+        h = Recurrence.apply(gates, recurrent).transpose(1, 2)  # (2g, n, t, d)
+        return [
+            torch.cat([h[2 * i], turn(h[2 * i + 1], lengths)], dim=-1) for i in range(len(encoders))
+        ]

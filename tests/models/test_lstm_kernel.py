@@ -1,0 +1,39 @@
+"""On a GPU; or, slowly, on a CPU with Triton installed and TRITON_INTERPRET=1."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+from ontodex.models.parts import BiLSTM
+
+pytestmark = pytest.mark.gpu
+DEVICE = "cpu" if os.environ.get("TRITON_INTERPRET") else "cuda"
+
+
+@pytest.mark.parametrize("n", [1, 16, 19])
+@pytest.mark.parametrize("units", [64, 128])
+def test_lstms_side_by_side_are_the_lstms_one_by_one(n, units):
+    from ontodex.models.lstm_kernel import read_together
+
+    encoders = [BiLSTM(6, units).to(DEVICE) for _ in range(2)]
+    inputs = [torch.randn(n, 5, 6, device=DEVICE, requires_grad=True) for _ in encoders]
+    lengths = torch.randint(1, 6, (n,), device=DEVICE)
+    lengths[0] = 5
+    inside = torch.arange(5, device=DEVICE) < lengths[:, None]
+    leaves = [*inputs, *(p for one in encoders for p in one.parameters())]
+    found = {}
+    for name in ("one by one", "side by side"):
+        if name == "one by one":
+            told = [one(x, lengths) for one, x in zip(encoders, inputs, strict=True)]
+        else:
+            told = read_together(encoders, inputs, lengths)
+        kept = [h.float()[inside] for h in told]
+        loss = sum((h * torch.linspace(-1, 1, h.shape[1], device=DEVICE)).sum() for h in kept)
+        found[name] = [*kept, *torch.autograd.grad(loss, leaves)]
+    for one, other in zip(*found.values(), strict=True):
+        assert torch.allclose(
+            one.float(), other.float(), atol=0.03 * float(one.detach().abs().max())
+        )
