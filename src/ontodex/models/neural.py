@@ -242,7 +242,9 @@ class NeuralSystem:
         store.save_tensors(folder, "network", weights, shard_bytes=SHARD_BYTES)
 
     def load_network(self, folder: Path) -> None:
-        network = self.build(torch.zeros(self.n_labels), None)
+        odds = torch.zeros(self.n_labels)
+        with torch.device("meta"):  # weights that are read next need no memory and no chance first
+            network = self.build(odds, None)
         weights = store.load_tensors(folder, "network")
         expected = network.state_dict()
         for name, value in expected.items():
@@ -252,7 +254,7 @@ class NeuralSystem:
             if not np.isfinite(seen).all():
                 raise RunError(f"{folder}: tensor {name!r} holds values that are not finite")
         state = {name: torch.from_numpy(weights[name].astype(np.float32)) for name in expected}
-        network.load_state_dict(state)
+        network.load_state_dict(state, assign=True)
         self.network = network.to(self.device).eval()
 
     def save_words(self, folder: Path) -> None:
