@@ -57,6 +57,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "label": {"pointer": {"unit": "label"}},
     "printed": {"pointer": {"ancestor_gate": "printed"}},
     "ungated": {"pointer": {"ancestor_gate": "off"}},
+    "unordered": {"pointer": {"order": "any", "share": 1.0}},
     "max": {"pooling": "max"},
     "fixed": {"pooling": "fixed", "chunks": 8},
     "flat": {"max_level": 1, "merge": "threshold"},

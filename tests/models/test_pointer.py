@@ -175,11 +175,23 @@ def test_every_variant_trains_without_dev_and_with_one_level(unit, gate):
     for hierarchy in (HIERARCHY, flat):
         train = Predicted.of(FEW.columns[:40], FEW.probabilities[:40], hierarchy.level)
         no_dev = Predicted.of(np.empty((0, 1), int), np.empty((0, 1)), hierarchy.level)
-        pointer = Pointer(quick(unit=unit, ancestor_gate=gate), hierarchy)
+        pointer = Pointer(quick(unit=unit, ancestor_gate=gate, order="any"), hierarchy)
         pointer.fit(train, FEW_GOLD[:40], no_dev, FEW_GOLD[:0])
         assert all(np.isfinite(array).all() for array in pointer.tensors().values())
         pointer.length_reward = 9.0  # after so few steps it would rather stop
         assert pointer.decode(train).columns.min() >= 0
+
+
+def test_labels_come_in_their_order_unless_any_will_do(trained):
+    rank = HIERARCHY.rank
+    candidates = PredictedOnDevice(TEST, CONFIG, HIERARCHY, torch.device("cpu")).batch(
+        np.arange(len(TEST))
+    )
+    with torch.inference_mode():
+        found = search(trained.fitted(), candidates, beam=3, max_labels=10, reward=2.0)
+    for labels in found.columns.tolist():
+        ranks = [rank[label] for label in labels if label >= 0]
+        assert ranks == sorted(set(ranks))
 
 
 def test_training_goes_on_from_its_folder(tmp_path):
@@ -276,12 +288,14 @@ def every_sequence_scored(pointer: Pointer, predicted: Predicted) -> dict[tuple[
     return scores
 
 
+@pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
+@pytest.mark.parametrize("order", ["forward", "any"])
 @pytest.mark.parametrize("reward", [0.0, 1.0, -1.0])
-def test_a_wide_beam_finds_the_best_of_all_sequences(reward):
+def test_a_wide_beam_finds_the_best_of_all_sequences(reward, order):
     predicted = Predicted.of(np.array([[0, 2]]), np.array([[0.7, 0.4]]), THREE.level)
     for seed in range(5):
         torch.manual_seed(seed)
-        config = PointerConfig(embedding=8, hidden=8, beam=40, max_labels=5)
+        config = PointerConfig(embedding=8, hidden=8, beam=40, max_labels=5, order=order)
         pointer = Pointer(config, THREE)
         pointer.network = PointerNetwork(config, THREE).eval()
         for parameter in pointer.network.parameters():
@@ -298,7 +312,9 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(reward):
 
 def test_an_endless_wish_for_labels_ends_with_all_of_them_once(trained):
     eager = Pointer.load(
-        CONFIG, HIERARCHY, {**trained.tensors(), "length_reward": np.array([99.0])}
+        dataclasses.replace(CONFIG, order="any"),
+        HIERARCHY,
+        {**trained.tensors(), "length_reward": np.array([99.0])},
     )
     ranking = eager.decode(row(TEST, 0))
     assert (ranking.columns >= 0).sum() == CONFIG.max_labels

@@ -50,8 +50,9 @@ def candidates(rows: list[list[tuple[int, float]]], unit: str = "level") -> Cand
 
 
 ROWS = [[(0, 0.9), (1, 0.4), (2, 0.8), (4, 0.7)], [(3, 0.6)], []]
-BEFORE = torch.tensor([[STOP, 0, 2], [STOP, 1, 3], [STOP, 4, 1]])
-TARGETS = torch.tensor([[0, 2, STOP], [1, 3, 4], [4, 1, STOP]])
+# In the order of targets, by level and then by frequency, labels are numbered as they come.
+BEFORE = torch.tensor([[STOP, 0, 2], [STOP, 1, 3], [STOP, 1, 4]])
+TARGETS = torch.tensor([[0, 2, STOP], [1, 3, 4], [1, 4, STOP]])
 
 
 def additive_by_loops(part, h_i, s, coverage_i):
@@ -59,9 +60,24 @@ def additive_by_loops(part, h_i, s, coverage_i):
     return float(part.v.weight[0] @ torch.tanh(inner + coverage_i * part.cover))
 
 
-def attention_by_loops(net, h, levels, s, coverage):
-    """Weights of one document's labels: softmax over labels, times that of their level's, scaled to
-    sum 1. `levels[c]` is the level of label c."""
+def next_by_loops(net, row, last):
+    """If labels are true by their own probabilities: the chance of each predicted one to be the
+    next after `last` (STOP: the start), and of none to follow. In the paper: 1, and 0."""
+    if not net.is_ordered:
+        return [1.0] * len(row), 0.0
+    chances, none = [], 1.0
+    for column, probability in row:
+        odds = probability / (1 - probability)
+        p = 1 / (1 + odds ** -float(net.prior.scale) * math.exp(-float(net.prior.shift)))
+        ahead = last == STOP or column > last
+        chances.append(none * p if ahead else 0.0)
+        none *= 1 - p if ahead else 1
+    return chances, none
+
+
+def attention_by_loops(net, h, levels, s, coverage, chances):
+    """Weights of one document's labels: softmax over labels, times that of their level's, times
+    what was to be expected; not yet scaled to sum 1. `levels[c]` is the level of label c."""
     labels = [math.exp(additive_by_loops(net.attend.labels, *x)) for x in zip(
         h, [s] * len(h), coverage, strict=True)]  # fmt: skip
     of_level = {}
@@ -70,11 +86,11 @@ def attention_by_loops(net, h, levels, s, coverage):
         state = torch.stack([h[c] for c in inside]).mean(0)
         covered = sum(coverage[c] for c in inside)  # Eq. 7
         of_level[level] = math.exp(additive_by_loops(net.attend.levels, state, s, covered))
-    label_sum, level_sum = sum(labels), sum(of_level.values())
-    both = [
-        x / label_sum * of_level[level] / level_sum for x, level in zip(labels, levels, strict=True)
+    level_sum = sum(of_level.values())
+    return [
+        x * of_level[level] / level_sum * chance
+        for x, level, chance in zip(labels, levels, chances, strict=True)
     ]
-    return [x / sum(both) for x in both]
 
 
 def gate_by_loops(net, form, row, h):
@@ -103,7 +119,12 @@ def one_document_by_loops(net, form, row, h, start, before):
         y = net.labels.weight[label]
         s, cell = net.decode(torch.cat([y, context])[None], (s[None], cell[None]))
         s, cell = s[0], cell[0]
-        a = attention_by_loops(net, h, levels, s, coverage) if row else []
+        chances, none = next_by_loops(net, row, int(label))
+        weights = attention_by_loops(net, h, levels, s, coverage, chances) if row else []
+        total = sum(weights)
+        a = [w / total if total else 0.0 for w in weights]
+        stopping = none * math.exp(net.end.weight[0] @ s + net.end.bias[0])
+        end = stopping / (stopping + total) if net.is_ordered else 0.0
         context = sum((w * x for w, x in zip(a, h, strict=True)), torch.zeros(WIDTH).double())
         repeats.append(sum(min(w, k) for w, k in zip(a, coverage, strict=True)))
         coverage = [w + k for w, k in zip(a, coverage, strict=True)]
@@ -112,8 +133,11 @@ def one_document_by_loops(net, form, row, h, start, before):
         inner = net.reduce.weight @ torch.cat([s, context]) + net.reduce.bias
         p = p_gen * (net.vocabulary.weight @ inner + net.vocabulary.bias).softmax(0)  # Eq. 5
         for (column, _), w in zip(row, a, strict=True):
-            p[column] += (1 - p_gen) * w
+            p[column] += (1 - p_gen) * (1 - end) * w
+        p[STOP] += (1 - p_gen) * end
         p = p * torch.tensor(g)  # Eq. 6
+        if net.is_ordered and label != STOP:
+            p[: label + 1] = 0
         distributions.append(p / p.sum())
     return torch.stack(distributions), repeats
 
@@ -126,9 +150,10 @@ def all_documents_by_loops(net, form, batch, rows, before):
         yield one_document_by_loops(net, form, row, h, start, before[n])
 
 
+@pytest.mark.parametrize("order", ["forward", "any"])
 @pytest.mark.parametrize("form", ["path", "printed", "off"])
-def test_the_distribution_of_every_step_equals_the_equations_in_loops(form):
-    net, batch = network(ancestor_gate=form), candidates(ROWS)
+def test_the_distribution_of_every_step_equals_the_equations_in_loops(form, order):
+    net, batch = network(ancestor_gate=form, order=order), candidates(ROWS)
     with torch.no_grad():
         encoded, state = net.encoded(batch)
         p = net.distribution(encoded, net.steps(encoded, state, BEFORE))
@@ -137,9 +162,10 @@ def test_the_distribution_of_every_step_equals_the_equations_in_loops(form):
             torch.testing.assert_close(p[n], slow)
 
 
+@pytest.mark.parametrize("order", ["forward", "any"])
 @pytest.mark.parametrize("form", ["path", "printed", "off"])
-def test_the_loss_equals_minus_the_log_of_eq_4_and_the_coverage_loss_in_loops(form):
-    net, batch = network(ancestor_gate=form), candidates(ROWS)
+def test_the_loss_equals_minus_the_log_of_eq_4_and_the_coverage_loss_in_loops(form, order):
+    net, batch = network(ancestor_gate=form, order=order), candidates(ROWS)
     targets = TARGETS.clone()
     targets[1, 2] = -1  # a shorter target: its last step does not count
     with torch.no_grad():
@@ -154,13 +180,14 @@ def test_the_loss_equals_minus_the_log_of_eq_4_and_the_coverage_loss_in_loops(fo
 
 
 def test_the_unit_label_is_one_sequence_with_one_level():
-    net, batch = network(unit="label"), candidates(ROWS[:1], "label")
+    net, batch = network(unit="label", order="any"), candidates(ROWS[:1], "label")
     x = torch.randn(1, 4, WIDTH, dtype=torch.double)
     with torch.no_grad():
         plain = net.encode.read(x, torch.tensor([4])) + x
         torch.testing.assert_close(net.encode(x, batch), plain)
         encoded, state = net.encoded(batch)
-        after, a = net.step(encoded, state, net.labels(torch.tensor([[STOP]])))
+        start = torch.tensor([[STOP]])
+        after, a, _ = net.step(encoded, state, net.labels(start), net.floor(start))
         scores = net.attend.labels(encoded.keys, after.s, state.coverage)
         torch.testing.assert_close(a, scores.softmax(-1))
 

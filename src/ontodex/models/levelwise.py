@@ -293,14 +293,14 @@ class Levelwise:
             answers.append(predict(one.network, self.levels, streams, None, depth, self.device))
         return answers
 
-    def _union(self, rankings: Sequence[Ranking]) -> Ranking:
-        """The predictions of all levels that OFO keeps."""
+    def _union(self, rankings: Sequence[Ranking], share: float = 1.0) -> Ranking:
+        """The predictions of all levels that OFO keeps, or that reach a share of its thresholds."""
         cut = [ranking.cut(DEPTH) for ranking in rankings]
-        return side_by_side(refine(cut, self.passes[-1].thresholds))
+        return side_by_side(refine(cut, share * self.passes[-1].thresholds))
 
     def _predicted(self, rankings: Sequence[Ranking]) -> Predicted:
         assert self.hierarchy is not None
-        union = self._union(rankings)
+        union = self._union(rankings, self.config.pointer.share)
         return Predicted.of(union.columns, union.probabilities, self.hierarchy.level)
 
     def _merged(self, rankings: Sequence[Ranking]) -> Ranking:

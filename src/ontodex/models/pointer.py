@@ -33,7 +33,7 @@ from ontodex.types import PADDING, Ranking
 
 # What a label adds to log p of a set, tried on dev; the first of equals is taken. A label that is
 # there with probability p and else skipped is worth taking where p > 1 / (1 + exp(reward)).
-LENGTH_REWARDS = (0.0, 0.25, -0.25, 0.5, -0.5, 0.75, 1.0, 1.5)
+LENGTH_REWARDS = (0.0, 0.25, -0.25, 0.5, -0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 FEWEST_STEPS = 64  # of an epoch: a small corpus is learned in smaller batches than the settings'
 SMALLEST_BATCH = 8
 
@@ -108,8 +108,13 @@ class Hierarchy:
 class PointerConfig:
     """How the levels are merged into one set."""
 
+    # Of OFO's threshold, from which on a prediction is read: what is doubtful alone may fit the
+    # others. 1 = the paper.
+    share: float = 0.4
     unit: Literal["level", "label"] = "level"  # a sequence a level, or one sequence of all labels
     ancestor_gate: Literal["path", "printed", "off"] = "path"  # how Eq. 6 is read
+    # Labels come in the order of targets, and none that was passed over; or in any (paper).
+    order: Literal["forward", "any"] = "forward"
     embedding: int = 256  # of labels and of encoder states, so that e_a . h_a needs no matrix
     hidden: int = 256  # decoder units
     dropout: float = 0.3  # of label vectors, encoder states and what the vocabulary reads
@@ -130,6 +135,8 @@ class PointerConfig:
             raise ValueError(f"dropout must be in [0, 1), not {self.dropout}")
         if self.coverage < 0:
             raise ValueError(f"coverage must be at least 0, not {self.coverage}")
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share must be above 0 and at most 1, not {self.share}")
 
 
 class Pointer:

@@ -38,8 +38,10 @@ def search(
         if bool((finished | score.isneginf()).all()):
             break
         y = network.labels(last)
-        state, attention = network.step(encoded, state, y)
-        p = _next(network, encoded, Steps(state.s, state.context, attention, y), labels)
+        floor = network.floor(last)
+        state, attention, end = network.step(encoded, state, y, floor)
+        steps = Steps(state.s, state.context, attention, end, y, floor)
+        p = _next(network, encoded, steps, labels)
         gain = p.log() + bonus
         p, gain = _stay(p, finished, 1.0, 0.0), _stay(gain, finished, 0.0, -torch.inf)
         total = (score[:, :, None] + gain).flatten(1)  # (n, s * (l + 1))

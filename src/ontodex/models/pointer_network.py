@@ -1,9 +1,13 @@
 """The network of the hierarchical pointer generator (000, section 2.2, Figure 3).
 
     predicted labels ─ vectors ─ BiLSTM ─ attention x level attention ─ copy ─┐
-        (n,c)          (n,c,e)   (n,c,e)      (n,s,c)                         ├─ x gate ─ p_L
+        (n,c)          (n,c,e)   (n,c,e)      (n,s,c)     x prior             ├─ x gate ─ p_L
     labels so far ──── vectors ─ LSTM ─── vocabulary ──────────── generate ───┘      (n,s,l+1)
         (n,s)          (n,s,e)   (n,s,d)  (n,s,l+1)
+
+The prior is ours: targets have their labels in one order, so the next label is the first that is
+true of those not yet passed, and that is known if labels are independent. The rest learns where
+they are not.
 
 Axes besides those of parts.py: c predicted labels, m levels (a single one when the unit is the
 label), s steps, or beams where several go on at once. Column l is the stop symbol, whose vector
@@ -43,6 +47,13 @@ class Candidates(NamedTuple):
         return self.member.sum(-1) > 0  # (n, c)
 
 
+class Odds(NamedTuple):
+    """Each predicted label on its own, in the order of targets."""
+
+    taken: Tensor  # (n, c): log p
+    left: Tensor  # (n, c + 1): log of leaving out all labels before it
+
+
 class Encoded(NamedTuple):
     """Everything of a batch that no step changes."""
 
@@ -51,6 +62,7 @@ class Encoded(NamedTuple):
     keys: Tensor  # (n, c, e) what attention compares them by
     level_keys: Tensor  # (n, m, e)
     log_gate: Tensor  # (n, l + 1)
+    odds: Odds
 
 
 class State(NamedTuple):
@@ -72,7 +84,9 @@ class Steps(NamedTuple):
     s: Tensor  # (n, s, d)
     context: Tensor  # (n, s, e)
     attention: Tensor  # (n, s, c)
+    end: Tensor  # (n, s): the log-odds that what is copied is the stop symbol
     y: Tensor  # (n, s, e) vectors of the labels before
+    floor: Tensor  # (n, s): a label that ranks no higher than this cannot come any more
 
 
 class LevelEncoder(nn.Module):
@@ -127,6 +141,7 @@ class LevelAttention(nn.Module):
         return self.labels.keys(h), self.levels.keys(sums / counts)
 
     def forward(self, encoded: Encoded, s: Tensor, coverage: Tensor) -> Tensor:
+        """(n, s, c): the logarithms of weights, up to a sum; FAR at padding."""
         member, mask = encoded.candidates.member, encoded.candidates.mask[:, None]
         level_coverage = torch.einsum("nsc,ncm->nsm", coverage, member)  # Eq. 7
         scores = self.levels(encoded.level_keys, s, level_coverage)  # (n, s, m)
@@ -135,7 +150,42 @@ class LevelAttention(nn.Module):
         # A label's weight times its level's, renormalised, is one softmax over summed logarithms.
         e = self.labels(encoded.keys, s, coverage)
         e = e + torch.einsum("nsm,ncm->nsc", log_level, member)
-        return e.masked_fill(~mask, FAR).softmax(-1) * mask  # (n, s, c)
+        return e.masked_fill(~mask, FAR)
+
+
+class Prior(nn.Module):
+    """What comes next if every predicted label is true by its own probability, whatever the others
+    are: of those not yet passed the first that is; if none is, the stop symbol."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+        self.shift = nn.Parameter(torch.zeros(()))
+
+    def odds(self, candidates: Candidates) -> Odds:
+        logits = self.scale * torch.logit(candidates.probabilities, eps=1e-4) + self.shift
+        left = F.logsigmoid(-logits).masked_fill(~candidates.mask, 0.0)
+        return Odds(F.logsigmoid(logits), F.pad(left.cumsum(1), (1, 0)))
+
+    def forward(self, odds: Odds, passed: Tensor) -> tuple[Tensor, Tensor]:
+        """Logarithms for each label (n, s, c), and for stopping (n, s), where some have been
+        passed (n, s, c)."""
+        left = odds.left[:, None].expand(-1, passed.shape[1], -1)
+        since = left.gather(2, passed.sum(-1, keepdim=True))  # (n, s, 1)
+        ahead = (odds.taken[:, None] + left[:, :, :-1] - since).masked_fill(passed, FAR)
+        return ahead, (left[:, :, -1:] - since)[..., 0]
+
+
+class NoPrior(nn.Module):
+    """The paper's: any label may come next, and the stop symbol is never copied."""
+
+    def odds(self, candidates: Candidates) -> Odds:
+        p = torch.zeros_like(candidates.probabilities)
+        return Odds(p, F.pad(p, (1, 0)))
+
+    def forward(self, odds: Odds, passed: Tensor) -> tuple[Tensor, Tensor]:
+        none = torch.zeros_like(passed, dtype=odds.taken.dtype)
+        return none, none.new_full(passed.shape[:2], 2 * FAR)
 
 
 class AncestorGate(nn.Module):
@@ -200,11 +250,16 @@ class PointerNetwork(nn.Module):
     ) -> None:
         super().__init__()
         n_labels, width, hidden = len(hierarchy.level), config.embedding, config.hidden
-        self.stop = n_labels
+        self.stop, self.is_ordered = n_labels, config.order == "forward"
+        rank = torch.from_numpy(np.append(hierarchy.rank, n_labels))  # stopping comes last
+        self.register_buffer("rank", rank, persistent=False)
+        self.rank: Tensor
         self.labels = nn.Embedding(n_labels + 1, width)
         self.probability = nn.Linear(2, width)
         self.encode = LevelEncoder(width)
         self.attend = LevelAttention(width, hidden)
+        self.prior = Prior() if self.is_ordered else NoPrior()
+        self.end = nn.Linear(hidden, 1)
         self.begin = nn.Linear(width, 2 * hidden)
         self.decode = nn.LSTMCell(2 * width, hidden)
         self.switch = nn.Linear(2 * width + hidden, 1)
@@ -221,6 +276,10 @@ class PointerNetwork(nn.Module):
             self.vocabulary.bias[n_labels] = torch.log(frequency.sum() + 1)
             if vectors is not None:
                 self.labels.weight[:n_labels, : vectors.shape[1]] = vectors
+            if self.is_ordered:  # what is learned begins as the prior alone
+                self.switch.bias.fill_(-3.0)
+                for part in (self.attend.labels.v, self.attend.levels.v, self.end):
+                    part.weight.mul_(0.1)
 
     def encoded(self, candidates: Candidates) -> tuple[Encoded, State]:
         """The predicted labels read, and the decoder before its first step."""
@@ -234,31 +293,48 @@ class PointerNetwork(nn.Module):
         mean = h.sum(1) / candidates.mask.sum(1, keepdim=True).clamp(min=1)
         s, cell = torch.tanh(self.begin(mean))[:, None].chunk(2, dim=-1)  # (n, 1, d) each
         start = State(s, cell, torch.zeros_like(mean)[:, None], torch.zeros_like(p)[:, None])
-        return Encoded(candidates, h, keys, level_keys, log_gate), start
+        odds = self.prior.odds(candidates)
+        return Encoded(candidates, h, keys, level_keys, log_gate, odds), start
 
-    def step(self, encoded: Encoded, state: State, y: Tensor) -> tuple[State, Tensor]:
-        """One step after labels with vectors y (n, s, e): the new state, and what it attends to."""
+    def step(
+        self, encoded: Encoded, state: State, y: Tensor, floor: Tensor
+    ) -> tuple[State, Tensor, Tensor]:
+        """One step after labels with vectors y (n, s, e) and ranks `floor` (n, s): the new state,
+        what it attends to, and the log-odds that it stops if it copies."""
         x = torch.cat([y, state.context], dim=-1).flatten(0, 1)  # (n * s, 2e)
         memory = state.s.flatten(0, 1), state.cell.flatten(0, 1)
         s, cell = (z.view(*y.shape[:2], -1) for z in self.decode(x, memory))  # (n, s, d)
-        a = self.attend(encoded, s, state.coverage)  # (n, s, c)
+        mask = encoded.candidates.mask[:, None]
+        passed = (self.rank[encoded.candidates.columns][:, None] <= floor[:, :, None]) & mask
+        ahead, stop = self.prior(encoded.odds, passed)
+        e = self.attend(encoded, s, state.coverage) + ahead  # (n, s, c)
+        a = e.softmax(-1) * (mask & ~passed)  # (n, s, c)
+        end = self.end(s)[..., 0] + stop - e.logsumexp(-1)  # (n, s)
         context = torch.einsum("nsc,nce->nse", a, encoded.h)
-        return State(s, cell, context, state.coverage + a), a
+        return State(s, cell, context, state.coverage + a), a, end
 
     def steps(self, encoded: Encoded, state: State, before: Tensor) -> Steps:
         """All steps after the known labels `before` (n, s): only what feeds back is in the loop."""
-        y = self.drop(self.labels(before))  # (n, s, e)
-        states, attention = [], []
+        y, floor = self.drop(self.labels(before)), self.floor(before)  # (n, s, e), (n, s)
+        states, attention, ends = [], [], []
         for i in range(before.shape[1]):
-            state, a = self.step(encoded, state, y[:, i : i + 1])
+            state, a, end = self.step(encoded, state, y[:, i : i + 1], floor[:, i : i + 1])
             states.append(state)
             attention.append(a)
+            ends.append(end)
         s, context = (torch.cat([getattr(x, k) for x in states], 1) for k in ("s", "context"))
-        return Steps(s, context, torch.cat(attention, 1), y)
+        return Steps(s, context, torch.cat(attention, 1), torch.cat(ends, 1), y, floor)
 
     def shifted(self, labels: Tensor) -> Tensor:
         """What stands before each of these labels (n, s): the start, then the labels themselves."""
         return F.pad(labels[:, :-1], (1, 0), value=self.stop)
+
+    def floor(self, before: Tensor) -> Tensor:
+        """(n, s): the rank of the label before, -1 at the start. Targets have their labels in one
+        order, so what ranks lower than the last one has been left out for good."""
+        if not self.is_ordered:
+            return torch.full_like(before, -1)
+        return self.rank[before].masked_fill(before == self.stop, -1)
 
     def generating(self, steps: Steps) -> tuple[Tensor, Tensor]:
         """(log-odds of p_gen (n, s), logits of the vocabulary (n, s, l + 1)), Eq. 3 and 5."""
@@ -267,12 +343,15 @@ class PointerNetwork(nn.Module):
         return switch, self.vocabulary(read)
 
     def distribution(self, encoded: Encoded, steps: Steps) -> Tensor:
-        """p_L (n, s, l + 1): generated or copied, times the gate; not yet renormalised."""
+        """p_L (n, s, l + 1): generated or copied, times the gate, of what can still come; not yet
+        renormalised."""
         switch, logits = self.generating(steps)
-        p_gen = switch.sigmoid()[:, :, None]
+        p_gen, end = switch.sigmoid()[:, :, None], steps.end.sigmoid()[:, :, None]
         columns = encoded.candidates.columns[:, None].expand_as(steps.attention)
-        p = (p_gen * logits.softmax(-1)).scatter_add(2, columns, (1 - p_gen) * steps.attention)
-        return p * encoded.log_gate.exp()[:, None]
+        copied = (1 - p_gen) * (1 - end) * steps.attention
+        p = (p_gen * logits.softmax(-1)).scatter_add(2, columns, copied)
+        p = torch.cat([p[:, :, :-1], p[:, :, -1:] + (1 - p_gen) * end], dim=-1)
+        return p * encoded.log_gate.exp()[:, None] * (self.rank > steps.floor[:, :, None])
 
     def log_likelihood(self, encoded: Encoded, steps: Steps, targets: Tensor) -> Tensor:
         """log p_L of each target (n, s), renormalised: the terms of Eq. 4. The same as
@@ -283,11 +362,16 @@ class PointerNetwork(nn.Module):
         everything = logits.logsumexp(-1)
         generated = logits.gather(2, targets[:, :, None]).squeeze(2) - everything
         same = columns[:, None] == targets[:, :, None]
-        copied = (steps.attention * same).sum(-1).clamp(min=SMALLEST).log()
+        end, going_on = steps.end.sigmoid(), (-steps.end).sigmoid()
+        copied = (steps.attention * same).sum(-1) * going_on + end * (targets == self.stop)
+        copied = copied.clamp(min=SMALLEST).log()
         target = torch.logaddexp(log_p_gen + generated, log_p_copy + copied)
-        gated = (logits + log_gate[:, None]).logsumexp(-1) - everything
+        passed = self.rank <= steps.floor[:, :, None]  # (n, s, l + 1)
+        gated = (logits + log_gate[:, None]).masked_fill(passed, FAR).logsumexp(-1) - everything
         gate = log_gate.gather(1, columns)[:, None].exp()
-        gated_copy = (steps.attention * gate).sum(-1).clamp(min=SMALLEST).log()
+        ahead = self.rank[columns][:, None] > steps.floor[:, :, None]  # (n, s, c)
+        gated_copy = (steps.attention * gate * ahead).sum(-1) * going_on + end
+        gated_copy = gated_copy.clamp(min=SMALLEST).log()
         total = torch.logaddexp(log_p_gen + gated, log_p_copy + gated_copy)
         return target + log_gate.gather(1, targets) - total
 
