@@ -77,7 +77,7 @@ def untrained(
     n = stage.gold.shape[1]
     for n_labels in (0, n) if system.config.reads_levels and len(system.levels) > 1 else (0,):
         network = system._network(n_labels).eval()
-        system.passes.append(Pass(network, np.zeros(n), np.zeros(n)))
+        system.passes.append(Pass(network, np.zeros(n), np.zeros(n), np.zeros(len(system.levels))))
     system.level_calibration = [Calibration.none() for _ in system.levels]
     if system.config.merge == "pointer":
         system.pointer = Pointer(system.config.pointer, system.hierarchy)

@@ -38,8 +38,10 @@ from ontodex.models.level_clusters import grow_tree, with_clusters
 from ontodex.models.level_decide import (
     Sampling,
     Thresholds,
+    best_move,
     learn_thresholds,
     level_curves,
+    moved,
     refine,
 )
 from ontodex.models.level_network import LevelNetworks, LevelwiseConfig, Tables
@@ -76,11 +78,14 @@ _AFTER_PASS_2 = ("side_by_side", "merge", "pointer")
 @dataclass(frozen=True, eq=False)
 class Pass:
     """A trained pass. `thresholds` are OFO's over all training documents, `at_level` over those
-    that have a label at the level, as the paper measures; one number a column."""
+    that have a label at the level, as the paper measures; one number a column. `moves` are added to
+    the log-odds of new documents, one number a level: these are what thresholds were not learned
+    from."""
 
     network: LevelNetworks
     thresholds: Thresholds
     at_level: Thresholds
+    moves: NDArray[np.float64]
 
 
 class Levelwise:
@@ -188,7 +193,12 @@ class Levelwise:
             learned = learn_thresholds(self.config, ranking.take(own), csr_array(stage.gold[own]))
             at_level[level.columns] = learned[level.columns]
         thresholds = learn_thresholds(self.config, side_by_side(predictions), stage.gold)
-        self.passes.append(Pass(network, thresholds, at_level))
+        dev = predict(network, self.levels, stage.dev_streams, None, DEPTH, self.device)
+        moves = [
+            best_move(ranking, _only(stage.dev_gold, level.columns), thresholds)
+            for level, ranking in zip(self.levels, dev, strict=True)
+        ]
+        self.passes.append(Pass(network, thresholds, at_level, np.array(moves)))
         return predictions
 
     def _made_from(self, stage: Stage, tables: Tables, later: Sequence[str]) -> dict[str, Any]:
@@ -227,9 +237,7 @@ class Levelwise:
         dev_rankings: Sequence[Ranking],
     ) -> None:
         assert self.hierarchy is not None
-        answers = np.arange(stage.gold.shape[1]) < self.n_labels  # not the clusters
-        gold = csr_array(stage.gold.multiply(answers[None, :]))
-        gold.eliminate_zeros()
+        gold = _only(stage.gold, np.arange(self.n_labels))  # not the clusters
         self.sampling = Sampling.fit(self._answers(self._union(predictions)), gold)
         if self.config.merge != "pointer":
             return
@@ -290,7 +298,8 @@ class Levelwise:
                 streams = dataclasses.replace(streams, neighbours=neighbours)
             else:
                 streams = dataclasses.replace(streams, neighbours=None)
-            answers.append(predict(one.network, self.levels, streams, None, depth, self.device))
+            found = predict(one.network, self.levels, streams, None, depth, self.device)
+            answers.append([moved(r, by) for r, by in zip(found, one.moves, strict=True)])
         return answers
 
     def _union(self, rankings: Sequence[Ranking], share: float = 1.0) -> Ranking:
@@ -402,7 +411,9 @@ class Levelwise:
             store.save_tensors(
                 folder, f"pass{number}", weights_of(one.network), shard_bytes=SHARD_BYTES
             )
-            lambdas = {"thresholds": one.thresholds, "at_level": one.at_level}
+            lambdas = {
+                "thresholds": one.thresholds, "at_level": one.at_level, "moves": one.moves
+            }  # fmt: skip
             store.save_tensors(folder, f"ofo{number}", lambdas)
         if self.pointer is not None:
             store.save_tensors(folder, "pointer", self.pointer.tensors(), shard_bytes=SHARD_BYTES)
@@ -439,7 +450,7 @@ class Levelwise:
                 system._network(labels.n_seen if number > 1 else 0),
                 store.load_tensors(folder, f"pass{number}"),
             )
-            system.passes.append(Pass(network, lambdas["thresholds"], lambdas["at_level"]))
+            system.passes.append(Pass(network, **lambdas))
         if config.merge == "pointer":
             tensors = store.load_tensors(folder, "pointer")
             system.pointer = Pointer.load(config.pointer, system.hierarchy, tensors, device=device)
@@ -460,6 +471,15 @@ def _in(ranking: Ranking, other: Ranking) -> NDArray[np.bool_]:
     filled = other.columns != PADDING
     found = np.isin(rows + ranking.columns, (rows + other.columns)[filled])
     return np.asarray(found & (ranking.columns != PADDING))
+
+
+def _only(gold: csr_array, columns: NDArray[np.int64]) -> csr_array:
+    """The gold of these columns, in its own shape."""
+    kept = np.zeros(gold.shape[1], dtype=gold.dtype)
+    kept[columns] = 1
+    found = csr_array(gold.multiply(kept[None, :]))
+    found.eliminate_zeros()
+    return found
 
 
 def _digest(tensor: torch.Tensor | None) -> str:

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from scipy.special import expit, logit
+
+from ontodex.models.level_decide import MOVES, best_move, moved
+from ontodex.types import Ranking
+
+
+def planted(n: int) -> tuple[Ranking, csr_array]:
+    """Four labels a document, each true with its own probability."""
+    random = np.random.default_rng(5)
+    columns = np.argsort(random.random((n, 8)), axis=1)[:, :4]
+    p = np.sort(random.random((n, 4)), axis=1)[:, ::-1]
+    gold = np.zeros((n, 8), np.int8)
+    np.put_along_axis(gold, columns, (random.random((n, 4)) < p).astype(np.int8), axis=1)
+    return Ranking(columns, p.astype(np.float32)), csr_array(gold)
+
+
+def test_moved_answers_stay_in_their_order_and_move_in_log_odds():
+    ranking = Ranking(np.array([[3, 1, 0, -1]]), np.array([[1.0, 0.5, 0.2, 0.0]], np.float32))
+    there = moved(ranking, 1.5)
+    assert there.columns.tolist() == ranking.columns.tolist()
+    expected = [1.0, expit(1.5), expit(logit(0.2) + 1.5), 0.0]
+    assert there.probabilities[0].tolist() == pytest.approx(expected, rel=1e-6)
+    np.testing.assert_allclose(moved(there, -1.5).probabilities, ranking.probabilities, rtol=1e-6)
+
+
+@pytest.mark.parametrize("by", [-1.0, 0.0, 0.75])
+def test_the_best_move_undoes_what_made_a_network_surer_than_its_thresholds(by):
+    ranking, gold = planted(4000)
+    thresholds = np.full(8, 0.36)  # about the best for these
+    at_home = best_move(ranking, gold, thresholds)
+    assert abs(at_home) <= 0.25
+    assert best_move(moved(ranking, by), gold, thresholds) == pytest.approx(at_home - by, abs=0.26)
+
+
+def test_without_dev_nothing_moves():
+    ranking, gold = planted(3)
+    assert best_move(ranking, csr_array(gold.shape, dtype=np.int8), np.full(8, 0.5)) == 0.0
+    assert 0.0 in MOVES
