@@ -30,6 +30,7 @@ from ontodex.decide.threshold import above
 from ontodex.evaluate import evaluate
 from ontodex.evaluate.sets import count_by_document, count_by_label, macro, micro
 from ontodex.models.level_passes import Batch, precision
+from ontodex.models.level_plan import gold_of
 from ontodex.models.levelwise import Levelwise
 from ontodex.ontology import read_ontology
 from ontodex.train.device import describe, pick
@@ -195,12 +196,7 @@ def level_metrics(
 
 def of_level(gold: csr_array, ranking: Ranking, columns: Any) -> tuple[csr_array, Ranking]:
     """Gold and answers of the documents that have one of these labels, of these labels only."""
-    wanted = np.zeros(gold.shape[1], dtype=bool)
-    wanted[columns] = True
-    rows, places = gold.nonzero()
-    kept = wanted[places]
-    shape = gold.shape
-    own = csr_array((np.ones(int(kept.sum()), np.int8), (rows[kept], places[kept])), shape=shape)
+    own = gold_of(gold, columns)
     known = np.diff(own.indptr) > 0
     answers = ranking.take(known)
     return csr_array(own[known]), answers.keep(np.isin(answers.columns, columns))

@@ -21,6 +21,7 @@ from ontodex.errors import ConfigError, RunError
 from ontodex.evaluate.sets import set_metrics
 from ontodex.features.prepare import PrepareConfig, prepare
 from ontodex.models.base import Decides, Explains, ExplainsSet
+from ontodex.models.level_decide import moved
 from ontodex.models.level_network import LevelwiseConfig
 from ontodex.models.level_passes import fold_of
 from ontodex.models.levelwise import Levelwise
@@ -96,6 +97,29 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def system(work: Path) -> Levelwise:
     return fitted(work)
+
+
+def test_new_documents_are_as_sure_as_those_that_taught_the_thresholds(system):
+    """In the first pass, which no neighbours change, log-odds are moved by a number a level."""
+    first = system.passes[0]
+    before = system.level_rankings(DEV)[0]
+    by = np.array([0.75, -1.25])
+    try:
+        system.passes[0] = dataclasses.replace(first, moves=first.moves + by)
+        after = system.level_rankings(DEV)[0]
+    finally:
+        system.passes[0] = first
+    for old, new, far in zip(before, after, by, strict=True):
+        assert new.columns.tolist() == old.columns.tolist()
+        np.testing.assert_allclose(new.probabilities, moved(old, far).probabilities, rtol=1e-4)
+
+
+def test_the_pointer_generator_reads_what_reaches_a_share_of_the_threshold(system):
+    rankings = system.level_rankings(DEV)[-1]
+    kept, more = (system._union(rankings, share) for share in (1.0, 0.2))
+    assert (more.columns >= 0).sum() > (kept.columns >= 0).sum()
+    for few, many in zip(kept.columns, more.columns, strict=True):
+        assert set(few[few >= 0]) <= set(many)
 
 
 def test_it_has_two_levels_and_two_passes_and_finds_the_planted_labels(system):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ from ontodex.models import lightattention, node_tables
 from ontodex.models.label_tree import LabelTree
 from ontodex.models.lightattention import LightAttentionConfig, LightAttentionSystem
 from ontodex.models.node_tables import HalfTable, fresh_table, frozen, node_odds
-from ontodex.models.tree_network import Vector
+from ontodex.models.tree_network import TreeNetwork, Vector
 from ontodex.train.loop import LoopConfig
 from ontodex.types import Corpus, Doc, LabelSpace
 
@@ -133,6 +134,21 @@ def test_long_tables_learn_by_row_and_short_ones_whole(monkeypatch, by_row):
 
     Watched(system().config).fit(corpus(32), corpus(12), LABELS)
     assert sparse[-1] == [False, by_row == 0]  # the top level is always scored whole
+
+
+@pytest.mark.parametrize(("training", "told"), [("joint", [False]), ("top-down", [True, False])])
+def test_generators_teach_the_encoder_until_labels_learn(monkeypatch, training, told):
+    seen: list[bool] = []
+    read = TreeNetwork.read
+
+    def watched(self: TreeNetwork, *batch: torch.Tensor, generators_teach: bool = False) -> Any:
+        if self.training:
+            seen.append(generators_teach)
+        return read(self, *batch, generators_teach=generators_teach)
+
+    monkeypatch.setattr(TreeNetwork, "read", watched)
+    system(training=training).fit(corpus(32), corpus(12), LABELS)
+    assert [one for one, _ in groupby(seen)] == told
 
 
 @pytest.mark.parametrize(("stop_after", "by_row"), [(6, 1_000), (10, 0)])

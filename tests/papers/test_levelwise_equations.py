@@ -32,6 +32,7 @@ from ontodex.models.level_plan import (
     Level,
     chunks_of,
     deal_out,
+    gold_of,
     plan_levels,
 )
 from ontodex.ontology.levels import UNPLACED, Levels
@@ -297,6 +298,13 @@ def test_without_windows_the_lstm_reads_the_vectors_themselves():
     reader = WordReader(replace(SMALL, windows=())).double()
     x, lengths = vectors(5, 3)
     torch.testing.assert_close(reader(x, lengths), reader.encode(x, lengths))
+
+
+def test_the_gold_of_some_columns_keeps_the_shape_of_all():
+    gold = csr_array(np.array([[1, 0, 1, 1], [0, 1, 0, 0]], np.int8))
+    found = gold_of(gold, np.array([1, 3]))
+    assert found.toarray().tolist() == [[0, 0, 0, 1], [0, 1, 0, 0]]
+    assert found.nnz == 2
 
 
 def test_output_rows_are_held_to_their_norm_and_shorter_ones_left_alone():

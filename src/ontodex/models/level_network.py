@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple, cast
 
 import torch
@@ -36,7 +37,7 @@ Stream = tuple[Tensor, ...]  # ids (n, t) padded with 0, lengths (n,)
 Read = tuple[Tensor, Tensor]  # features (n, t, d), lengths (n,)
 Inputs = Literal["words", "words+keywords", "words+keywords+levels"]
 Shares = Sequence[Tensor]  # for each level, the logits its labels start with
-SIDE_BY_SIDE = (64, 128, 256)  # units of LSTMs that models/lstm_kernel.py takes
+KERNEL_UNITS = (64, 128, 256)  # of LSTMs that models/lstm_kernel.py takes
 
 
 @dataclass(frozen=True)
@@ -420,9 +421,9 @@ class LevelNetworks(nn.Module):
         ids, lengths = words
         if self.reads_once:
             return [self.read(0, words)] * len(self.levels)
-        if not ids.is_cuda or self.hidden not in SIDE_BY_SIDE:
+        if not ids.is_cuda or self.hidden not in KERNEL_UNITS or not find_spec("triton"):
             return []
-        from ontodex.models.lstm_kernel import read_together  # needs Triton, as GPUs' torch has it
+        from ontodex.models.lstm_kernel import read_together  # imports Triton
 
         x = self.embed("words", ids)
         bag = None if self.bag is None else self.bag(ids)

@@ -148,6 +148,15 @@ def local_gold(gold: csr_array, level: Level) -> csr_array:
     return csr_array(gold[:, level.columns])
 
 
+def gold_of(gold: csr_array, columns: NDArray[np.int64]) -> csr_array:
+    """The gold of some columns, in the shape of all."""
+    wanted = np.zeros(gold.shape[1], dtype=gold.dtype)
+    wanted[columns] = 1
+    found = csr_array(gold.multiply(wanted[None, :]))
+    found.eliminate_zeros()
+    return found
+
+
 def to_json(levels: Sequence[Level]) -> list[dict[str, Any]]:
     return [
         {

@@ -58,7 +58,14 @@ from ontodex.models.level_passes import (
     restore,
     weights_of,
 )
-from ontodex.models.level_plan import Level, gold_by_level, place_labels, plan_levels, side_by_side
+from ontodex.models.level_plan import (
+    Level,
+    gold_by_level,
+    gold_of,
+    place_labels,
+    plan_levels,
+    side_by_side,
+)
 from ontodex.models.level_reading import Reading
 from ontodex.models.neural import DEV_DEPTH, SHARD_BYTES, Ragged
 from ontodex.models.parts import token_mask
@@ -195,7 +202,7 @@ class Levelwise:
         thresholds = learn_thresholds(self.config, side_by_side(predictions), stage.gold)
         dev = predict(network, self.levels, stage.dev_streams, None, DEPTH, self.device)
         moves = [
-            best_move(ranking, _only(stage.dev_gold, level.columns), thresholds)
+            best_move(ranking, gold_of(stage.dev_gold, level.columns), thresholds)
             for level, ranking in zip(self.levels, dev, strict=True)
         ]
         self.passes.append(Pass(network, thresholds, at_level, np.array(moves)))
@@ -237,7 +244,7 @@ class Levelwise:
         dev_rankings: Sequence[Ranking],
     ) -> None:
         assert self.hierarchy is not None
-        gold = _only(stage.gold, np.arange(self.n_labels))  # not the clusters
+        gold = gold_of(stage.gold, np.arange(self.n_labels))  # not the clusters
         self.sampling = Sampling.fit(self._answers(self._union(predictions)), gold)
         if self.config.merge != "pointer":
             return
@@ -471,15 +478,6 @@ def _in(ranking: Ranking, other: Ranking) -> NDArray[np.bool_]:
     filled = other.columns != PADDING
     found = np.isin(rows + ranking.columns, (rows + other.columns)[filled])
     return np.asarray(found & (ranking.columns != PADDING))
-
-
-def _only(gold: csr_array, columns: NDArray[np.int64]) -> csr_array:
-    """The gold of these columns, in its own shape."""
-    kept = np.zeros(gold.shape[1], dtype=gold.dtype)
-    kept[columns] = 1
-    found = csr_array(gold.multiply(kept[None, :]))
-    found.eliminate_zeros()
-    return found
 
 
 def _digest(tensor: torch.Tensor | None) -> str:
