@@ -6,7 +6,7 @@
 Train and test are poured together and dealt out again, in the sizes of the standard split, once for
 each number 0 to 9; `standard` is the split as it is distributed, `dev` a fifth of its training
 documents against the rest, to choose by. Every system is tuned on a tenth of train and, where it
-can be, refitted on all of it. Names joined by + are a consensus (Eq. 9) of systems named before it.
+can be, refitted on all of it. Names joined by + are a consensus of these (Eq. 9, or --join odds).
 
 Needs the data ($ONTODEX_DATA, else ../shared/data). Prints a Markdown table of mean and standard
 deviation. Rankings and seconds of each split are kept in --out, and a system that is there is not
@@ -110,7 +110,7 @@ def of_split(given: argparse.Namespace, number: str, folder: Path) -> dict[str, 
         ranking, seconds = single[names[0]]
         if len(names) > 1:
             members = [Member(folder, labels, Kept({test.key: single[n][0]})) for n in names]
-            ranking = Consensus.of(members, labels).rank(test, RANKS)
+            ranking = Consensus.of(members, labels, join=given.join).rank(test, RANKS)
             seconds = sum(single[n][1] for n in names)
         found[system] = measure(ranking, seconds, gold)
     return found
@@ -131,6 +131,7 @@ def main() -> None:
     arguments.add_argument("--systems", nargs="+", required=True)
     random = [str(number) for number in range(10)]
     arguments.add_argument("--numbers", nargs="+", choices=[STANDARD, DEV, *random], default=random)
+    arguments.add_argument("--join", choices=["any", "odds"], default="any", help="of a consensus")
     arguments.add_argument("--set", dest="overrides", action="append", default=[])
     arguments.add_argument("--out", type=Path, required=True)
     given = arguments.parse_args()

@@ -87,6 +87,27 @@ def test_the_product_over_members_in_loops(rows, weights):
     assert probabilities(consensus.rank(DOCS, 3), 3) == pytest.approx(expected, abs=1e-6)
 
 
+def test_mean_log_odds_by_hand():
+    labels = space("a", "b", "c")
+    members = [Loaded(labels, Fixed([0.8, 0.9, 0.0])), Loaded(labels, Fixed([0.8, 0.0, 0.5]))]
+    ranking = Consensus.of(members, labels, join="odds").rank(DOCS, 3)
+    # Both say 4:1 of a. b: 9:1 and the floor's 1:99, so sqrt(9/99):1. c: 1:99 and 1:1.
+    odds = [4.0, (9 / 99) ** 0.5, (1 / 99) ** 0.5]
+    assert probabilities(ranking, 3) == pytest.approx([o / (1 + o) for o in odds])
+    assert ranking.columns[0].tolist() == [0, 1, 2]
+    weighted = Consensus.of(members, labels, join="odds", weights=[3.0, 1.0]).rank(DOCS, 3)
+    assert probabilities(weighted, 3)[1] == pytest.approx(1 / (1 + (9**3 / 99) ** -0.25))
+
+
+def test_a_member_that_does_not_know_a_concept_adds_nothing_to_its_log_odds():
+    members = [Loaded(space("a", "b"), Fixed([0.5, 0.3])), Loaded(space("b"), Fixed([0.3]))]
+    labels = space("a", "b")
+    joined = Consensus.of(members, labels, join="odds")
+    assert probabilities(joined.rank(DOCS, 2), 2) == pytest.approx([0.5, 0.3])
+    silent = Consensus.of(members, labels, join="odds", weights=[0.0, 1.0])
+    assert probabilities(silent.rank(DOCS, 2), 2) == pytest.approx([0.0, 0.3])
+
+
 def test_labels_meet_by_concept_id_whatever_their_columns():
     consensus = Consensus.of(
         [
@@ -209,8 +230,11 @@ def test_exponents_chosen_on_dev_quieten_a_bad_member(folders):
     assert tuned.weights[1] < tuned.weights[0]
 
 
-def test_learned_exponents_come_with_calibrated_probabilities_that_are_saved(folders, tmp_path):
-    consensus = Consensus(ConsensusConfig(members=folders, weights="dev"))
+@pytest.mark.parametrize("join", ["any", "odds"])
+def test_learned_exponents_come_with_calibrated_probabilities_that_are_saved(
+    folders, tmp_path, join
+):
+    consensus = Consensus(ConsensusConfig(members=folders, weights="dev", join=join))
     consensus.fit(TRAIN, TRAIN, LABELS)
     ranking, gold = consensus.rank(TRAIN, 4), LABELS.gold(TRAIN)
     claimed = float(ranking.probabilities.sum())

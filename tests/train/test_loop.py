@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ontodex.errors import RunError
+from ontodex.train import rows
 from ontodex.train.loop import LoopConfig, State, _exchange, fit
 
 X = torch.randn(48, 6, generator=torch.Generator().manual_seed(3))
@@ -359,10 +360,11 @@ def test_two_processes_learn_what_one_learns(assert_same_in_two_processes):
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 5, 100])
-def test_weights_and_averages_are_exchanged_whole(at_once):
+def test_weights_and_averages_are_exchanged_whole(at_once, monkeypatch):
+    monkeypatch.setattr(rows, "AT_ONCE", at_once)
     ones = [torch.arange(15.0).reshape(5, 3), torch.tensor(2.0), torch.zeros(0, 4)]
     others = [-torch.ones(5, 3), torch.tensor(7.0), torch.zeros(0, 4)]
     wanted = [other.clone() for other in others], [one.clone() for one in ones]
-    _exchange(ones, others, at_once)
+    _exchange(ones, others)
     for found, expected in zip((ones, others), wanted, strict=True):
         assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from ontodex.train import rows
 from ontodex.train.loop import LoopConfig, State, fit
 from ontodex.train.rows import RowAdamW, averaging_share, clip_norm, tables_of
 
@@ -123,8 +124,10 @@ def test_clipping_without_tables_is_that_of_torch_to_the_bit():
         assert torch.equal(a.grad, b.grad)
 
 
-def test_the_average_of_a_row_is_that_over_all_steps():
+@pytest.mark.parametrize("at_once", [1, 4, 2**16])
+def test_the_average_of_a_row_is_that_over_all_steps(at_once, monkeypatch):
     """Against an average moved in every step, by hand; the last row is never read."""
+    monkeypatch.setattr(rows, "AT_ONCE", at_once)
     net = Net()
     seen: list[torch.Tensor] = []
     before = net.table.weight.detach().clone()

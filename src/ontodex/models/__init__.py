@@ -20,6 +20,7 @@ MODELS = {
     "popularity": "ontodex.models.popularity:Popularity",
     "lexical": "ontodex.models.lexical:Lexical",
     "knn": "ontodex.models.knn:Knn",
+    "kernel": "ontodex.models.kernel:Kernel",
     "linear": "ontodex.models.linear:Linear",
     "averaged": "ontodex.models.averaged:Averaged",
     "dxml": "ontodex.models.dxml:Dxml",

@@ -2,9 +2,11 @@
 
     documents ─ each member's ranking ─ columns by concept id ─ 1 - prod (1 - P_i)^w_i ─ P(label)
 
-w_i = 1 is the paper's equation. Members may have other label spaces than the consensus and than
-each other: labels meet by concept id, and a label that a member does not rank has P_i = 0. The run
-folder holds copies of its members, so it stands on its own.
+w_i = 1 is the paper's equation; `join = "odds"` takes the mean of the members' log-odds instead, so
+that a label also needs the others not to speak against it. Members may have other label spaces
+than the consensus and than each other: labels meet by concept id. A label that a member does not
+rank has P_i = 0; to the mean, a member that does not know the concept adds nothing. The run folder
+holds copies of its members, so it stands on its own.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import ClassVar, Literal, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from scipy.special import expit, logit
 
 from ontodex.decide.calibrate import Calibration
 from ontodex.errors import ConfigError, RunError
@@ -33,6 +36,9 @@ from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 
 logger = logging.getLogger(__name__)
 
+Join = Literal["any", "odds"]
+FLOOR = 0.01  # of a probability whose log-odds are taken: below it members guess
+FLOOR_ODDS = float(logit(FLOOR))
 EXPONENTS = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0)  # tried for each member on dev
 # What a member's folder must hold to be loaded again; the rest of a run is about its training.
 PARTS = ("config.toml", "labels.tsv", "ontology.json", "model")
@@ -40,10 +46,11 @@ PARTS = ("config.toml", "labels.tsv", "ontology.json", "model")
 
 @dataclass(frozen=True)
 class ConsensusConfig:
-    """Which runs, and how much each counts."""
+    """Which runs, how their probabilities meet, and how much each counts."""
 
     # Nothing but the training reads the paths, and none is kept: the folders are copied.
     members: tuple[str, ...] = field(default=(), metadata={"stored": False})  # run folders
+    join: Join = "any"  # 1 - prod (1 - P_i) (the paper); odds: the mean of log-odds
     weights: Literal["equal", "dev"] = (
         "equal"  # 1 each (the paper), or chosen and calibrated on dev
     )
@@ -86,7 +93,7 @@ def read_member(folder: Path, *, device: str) -> Stored:
 
 
 class Consensus:
-    """1 - prod (1 - P_i)^w_i; it `Explains` with the words of all members that do."""
+    """What the members say, as one; it `Explains` with the words of all members that do."""
 
     Config: ClassVar[type[ConsensusConfig]] = ConsensusConfig
 
@@ -97,13 +104,19 @@ class Consensus:
         self.calibration = Calibration.none()
         self._labels: LabelSpace | None = None
         self._columns: list[NDArray[np.int64]] = []  # each member's columns in our label space
+        self._knows: NDArray[np.bool_] = np.empty((0, 0), np.bool_)  # (members, our columns)
 
     @classmethod
     def of(
-        cls, members: Sequence[Member], labels: LabelSpace, *, weights: Sequence[float] = ()
+        cls,
+        members: Sequence[Member],
+        labels: LabelSpace,
+        *,
+        weights: Sequence[float] = (),
+        join: Join = "any",
     ) -> Self:
-        """A consensus of loaded runs, without exponents the paper's."""
-        model = cls(ConsensusConfig())
+        """A consensus of loaded runs, as it is the paper's."""
+        model = cls(ConsensusConfig(join=join))
         model._join(members, labels, np.array(weights or [1.0] * len(members)))
         return model
 
@@ -117,7 +130,9 @@ class Consensus:
             np.array([labels.column.get(label, -1) for label in member.labels.ids], np.int64)
             for member in members
         ]
-        for member, columns in zip(members, self._columns, strict=True):
+        self._knows = np.zeros((len(members), len(labels)), np.bool_)
+        for number, (member, columns) in enumerate(zip(members, self._columns, strict=True)):
+            self._knows[number, columns[columns >= 0]] = True
             if lost := int((columns < 0).sum()):
                 logger.info("%s: %d of its labels are not in the consensus", member.folder, lost)
 
@@ -139,24 +154,39 @@ class Consensus:
             self.learn(dev.select(known), csr_array(gold[known]))
 
     def rank(self, corpus: Corpus, k: int) -> Ranking:
-        doubts = self._doubts(corpus, max(k, self.config.depth))
-        return self.calibration.apply(_combine(doubts, self.weights, k))
+        evidence = self._evidence(corpus, max(k, self.config.depth))
+        return self.calibration.apply(self._combine(evidence, self.weights, k))
 
-    def _doubts(self, corpus: Corpus, depth: int) -> list[csr_array]:
-        """log(1 - P_i) of each member, (documents x our columns)."""
+    def _evidence(self, corpus: Corpus, depth: int) -> list[csr_array]:
+        """What each member says, (documents x our columns); 0 where it ranks nothing."""
         if self._labels is None:
             raise RunError("consensus was asked to rank before it was fitted")
         n_labels = len(self._labels)
-        doubts = []
+        spoken = {"any": _doubts, "odds": _odds}[self.config.join]
+        evidence = []
         for member, columns in zip(self.members, self._columns, strict=True):
             ranking = member.model.rank(corpus, depth)
             ours = np.append(columns, -1)[ranking.columns]  # padding (-1) stays padding
             rows, ranks = np.nonzero(ours >= 0)
-            with np.errstate(divide="ignore"):  # a certain member leaves no doubt: log 0
-                values = np.log1p(-ranking.probabilities[rows, ranks].astype(np.float64))
+            values = spoken(ranking.probabilities[rows, ranks].astype(np.float64))
             shape = (len(corpus), n_labels)
-            doubts.append(csr_array((values, (rows, ours[rows, ranks])), shape=shape))
-        return doubts
+            evidence.append(csr_array((values, (rows, ours[rows, ranks])), shape=shape))
+        return evidence
+
+    def _combine(
+        self, evidence: Sequence[csr_array], weights: NDArray[np.float64], k: int
+    ) -> Ranking:
+        """The k best of what all say together."""
+        total = csr_array(evidence[0].shape, dtype=np.float64)
+        for said, weight in zip(evidence, weights, strict=True):
+            if weight > 0:
+                total = total + weight * said
+        if self.config.join == "odds":
+            asked = weights @ self._knows  # of each column, the weight of those who know it
+            total.data = expit(total.data / asked[total.indices] + FLOOR_ODDS)
+        else:
+            total.data = -np.expm1(total.data)
+        return Ranking.of_sparse(total, k)
 
     def learn(self, dev: Corpus, gold: csr_array) -> None:
         """The exponents with the highest nDCG@5 on dev, one member at a time until none moves.
@@ -166,10 +196,10 @@ class Consensus:
         """
         if not len(dev):
             return
-        doubts = self._doubts(dev, self.config.depth)
+        evidence = self._evidence(dev, self.config.depth)
 
         def score(weights: NDArray[np.float64]) -> float:
-            return float(ndcg_at(5, gold, _combine(doubts, weights, 5)).mean())
+            return float(ndcg_at(5, gold, self._combine(evidence, weights, 5)).mean())
 
         best = np.ones(len(self.members))
         reached = score(best)
@@ -184,7 +214,7 @@ class Consensus:
                     if value > reached:
                         best, reached, moved = tried, value, True
         self.weights = best
-        self.calibration = Calibration.fit(_combine(doubts, best, self.config.depth), gold)
+        self.calibration = Calibration.fit(self._combine(evidence, best, self.config.depth), gold)
 
     def explain(self, doc: Doc, column: int) -> Sequence[Span]:
         """The spans of all members that explain; each member's strongest weighs its exponent."""
@@ -209,6 +239,7 @@ class Consensus:
         """Exponents, and a copy of what each member needs to be loaded."""
         about = {
             "depth": self.config.depth,
+            "join": self.config.join,
             "weights": self.weights.tolist(),
             "calibration": self.calibration.to_json(),
         }
@@ -227,7 +258,7 @@ class Consensus:
     def load(cls, folder: Path, labels: LabelSpace, *, device: str = "cpu") -> Self:
         try:
             about = json.loads((folder / "consensus.json").read_text(encoding="utf-8"))
-            config = ConsensusConfig(depth=int(about["depth"]))
+            config = ConsensusConfig(depth=int(about["depth"]), join=about.get("join", "any"))
             weights = np.array(about["weights"], dtype=np.float64)
             calibration = Calibration.from_json(about["calibration"])
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -242,14 +273,15 @@ class Consensus:
         return model
 
 
-def _combine(doubts: Sequence[csr_array], weights: NDArray[np.float64], k: int) -> Ranking:
-    """1 - exp(sum of w_i log(1 - P_i)), the k best."""
-    total = csr_array(doubts[0].shape, dtype=np.float64)
-    for doubt, weight in zip(doubts, weights, strict=True):
-        if weight > 0:
-            total = total + weight * doubt
-    total.data = -np.expm1(total.data)
-    return Ranking.of_sparse(total, k)
+def _doubts(p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """log(1 - P); a certain member leaves no doubt: log 0."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log1p(-p))
+
+
+def _odds(p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log-odds above those of the floor, which is what an unranked label has."""
+    return np.asarray(logit(np.clip(p, FLOOR, 1 - 1e-6)) - FLOOR_ODDS)
 
 
 def merged(spans: Sequence[Span]) -> list[Span]:

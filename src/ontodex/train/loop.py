@@ -40,6 +40,7 @@ from ontodex.train.rows import (
     clip_norm,
     merge_rows,
     no_rows,
+    pieces,
     sum_rows,
     tables_of,
 )
@@ -413,20 +414,16 @@ def _copy(source: Sequence[Tensor], target: Sequence[Tensor]) -> None:
             other.copy_(one)
 
 
-def _exchange(ones: Sequence[Tensor], others: Sequence[Tensor], at_once: int = 2**16) -> None:
-    """Each takes the other's values, so many rows at a time: a second copy of a large table would
-    decide how much memory a training needs."""
+def _exchange(ones: Sequence[Tensor], others: Sequence[Tensor]) -> None:
+    """Each takes the other's values, a piece at a time."""
     with torch.no_grad():
-        for one, other in zip(ones, others, strict=True):
-            rows = zip(_rows(one).split(at_once), _rows(other).split(at_once), strict=True)
-            for some, as_many in rows:
-                kept = some.clone()
-                some.copy_(as_many)
-                as_many.copy_(kept)
-
-
-def _rows(values: Tensor) -> Tensor:
-    return values if values.dim() else values[None]
+        for one, other in zip(
+            map(torch.atleast_1d, ones), map(torch.atleast_1d, others), strict=True
+        ):
+            for rows in pieces(len(one)):
+                kept = one[rows].clone()
+                one[rows] = other[rows]
+                other[rows] = kept
 
 
 def _world() -> tuple[int, int]:

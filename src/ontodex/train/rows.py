@@ -9,12 +9,19 @@ those rows alone, so that a step costs what it reads, however long the table
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+AT_ONCE = 2**16  # rows: a second copy of a large table would decide what memory a training needs
+
+
+def pieces(n: int) -> Iterator[slice]:
+    """The rows of a table, so many at a time."""
+    return (slice(start, start + AT_ONCE) for start in range(0, n, AT_ONCE))
 
 
 def tables_of(network: nn.Module) -> list[Tensor]:
@@ -131,12 +138,12 @@ class RowAverage:
     @torch.no_grad()
     def settle(self, step: int, rows: Tensor | None = None) -> None:
         """Bring these rows (None = all) up to date after `step` steps, before they change."""
-        at = slice(None) if rows is None else rows
         now = self._log_kept(torch.full_like(self.settled[:1], step))
-        kept = torch.exp(now - self._log_kept(self.settled[at]))
-        current = self._table[at]
-        self._value[at] = current + (self._value[at] - current) * kept.to(current)[:, None]
-        self.settled[at] = step
+        for at in pieces(len(self.settled)) if rows is None else [rows]:
+            kept = torch.exp(now - self._log_kept(self.settled[at]))
+            current = self._table[at]
+            self._value[at] = current + (self._value[at] - current) * kept.to(current)[:, None]
+            self.settled[at] = step
 
     def _log_kept(self, steps: Tensor) -> Tensor:
         """Logarithm of (1 - a0)(1 - a1)... over the first `steps` steps, with the shares of
