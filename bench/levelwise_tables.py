@@ -194,6 +194,8 @@ def claims_list(results: Results) -> str:
         *test_claim(results, "(ours) levels beat one flat network", "MaF", "full", "flat"),
         *test_claim(results, "(ours) levels beat one flat network", "MiF", "full", "flat"),
         *test_claim(results, "(ours) the pointer beats OFO's union", "MiF", "full", "threshold"),
+        *test_claim(results, "(ours) both passes beat the second", "MiF", "averaged", "full"),
+        *test_claim(results, "(ours) and here too", "MiF", "attentive", "attentive-last"),
         *test_claim(results, "(ours) attention beats pooling", "MiF", "attention", "full"),
         *test_claim(results, "(ours) so do its levels", "MiF", "attentive", "attentive-flat"),
         *rare_sentence(results),

@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.special import expit, logit
 
-from ontodex.models.level_decide import MOVES, best_move, moved
+from ontodex.models.level_decide import MOVES, best_move, mean_odds, moved
 from ontodex.types import Ranking
 
 
@@ -26,6 +26,34 @@ def test_moved_answers_stay_in_their_order_and_move_in_log_odds():
     expected = [1.0, expit(1.5), expit(logit(0.2) + 1.5), 0.0]
     assert there.probabilities[0].tolist() == pytest.approx(expected, rel=1e-6)
     np.testing.assert_allclose(moved(there, -1.5).probabilities, ranking.probabilities, rtol=1e-6)
+
+
+def test_the_mean_of_log_odds_in_loops():
+    """Labels that one of both does not name, one that names none, and the k best of all."""
+    random = np.random.default_rng(2)
+    rankings = []
+    for _ in range(2):
+        columns = np.argsort(random.random((40, 9)), axis=1)[:, :5]
+        p = np.sort(random.random((40, 5)), axis=1)[:, ::-1].astype(np.float32)
+        columns[random.random(40) < 0.2, 3:] = -1
+        columns[7 if rankings else 8] = -1
+        rankings.append(Ranking(columns, np.where(columns < 0, 0, p)))
+    [found] = mean_odds(*([r] for r in rankings))
+    for row in range(40):
+        said = [
+            {c: logit(float(p)) for c, p in zip(r.columns[row], r.probabilities[row], strict=True)
+             if c >= 0}
+            for r in rankings
+        ]  # fmt: skip
+        least = [min(one.values(), default=logit(1e-6)) for one in said]
+        mean = {
+            c: expit(sum(one.get(c, low) for one, low in zip(said, least, strict=True)) / 2)
+            for c in {*said[0], *said[1]}
+        }
+        best = sorted(mean, key=lambda c: (-mean[c], c))[:5]
+        assert [c for c in found.columns[row] if c >= 0] == best
+        chances = found.probabilities[row][: len(best)]
+        np.testing.assert_allclose(chances, [mean[c] for c in best], rtol=1e-5)
 
 
 @pytest.mark.parametrize("by", [-1.0, 0.0, 0.75])

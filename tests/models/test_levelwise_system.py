@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_array
+from scipy.special import logit
 
 from ontodex.errors import ConfigError, RunError
 from ontodex.evaluate.sets import set_metrics
@@ -112,6 +113,19 @@ def test_new_documents_are_as_sure_as_those_that_taught_the_thresholds(system):
     for old, new, far in zip(before, after, by, strict=True):
         assert new.columns.tolist() == old.columns.tolist()
         np.testing.assert_allclose(new.probabilities, moved(old, far).probabilities, rtol=1e-4)
+
+
+def test_answers_are_the_mean_of_both_passes_or_those_of_the_second(system, work):
+    alone = fitted(work, average_passes=False, merge="threshold")
+    said = [
+        [moved(r, -by) for r, by in zip(found, one.moves, strict=True)]
+        for found, one in zip(alone.level_rankings(DEV), alone.passes, strict=True)
+    ]
+    both = system.level_rankings(DEV)[-1]
+    for one, other, mean, by in zip(*said, both, system.passes[-1].moves, strict=True):
+        n = len(LABELS)
+        odds = [logit(r.scores(n).toarray()[:, one.columns[0]]) for r in (one, other, mean)]
+        np.testing.assert_allclose((odds[0] + odds[1]) / 2 + by, odds[2], rtol=1e-3, atol=1e-3)
 
 
 def test_the_pointer_generator_reads_what_reaches_a_share_of_the_threshold(system):

@@ -21,11 +21,12 @@ from ontodex.decide.threshold import above, entries, tune_one
 from ontodex.evaluate.sets import Counts, count_by_document, macro, micro
 from ontodex.models.level_network import LevelwiseConfig
 from ontodex.models.level_plan import Level
-from ontodex.types import Ranking
+from ontodex.types import PADDING, Ranking
 
 Thresholds = NDArray[np.float64]
 
 CURVE_POINTS = 40
+LEAST = 1e-6  # probability whose log-odds are taken
 MOVES = tuple(float(by) for by in np.linspace(-2, 2, 17))
 
 
@@ -50,6 +51,40 @@ def moved(ranking: Ranking, by: float) -> Ranking:
     """The same answers, their log-odds moved."""
     p = expit(logit(ranking.probabilities.astype(np.float64)) + by)
     return Ranking(ranking.columns, p.astype(np.float32))
+
+
+def mean_odds(ones: Sequence[Ranking], others: Sequence[Ranking]) -> list[Ranking]:
+    """For each level, the answers of both with the mean of their log-odds, as many as it had."""
+    return [_mean_odds(one, other) for one, other in zip(ones, others, strict=True)]
+
+
+def _mean_odds(one: Ranking, other: Ranking) -> Ranking:
+    """A label that one of them does not name is there as likely as the least it names."""
+    parts = []
+    for start in range(0, max(len(one), 1), 1_024):
+        rows = np.arange(start, min(start + 1_024, len(one)))
+        a, b = one.take(rows), other.take(rows)
+        same = (a.columns[:, :, None] == b.columns[:, None, :]) & (a.columns >= 0)[:, :, None]
+        of_a = _odds(a) + _odds_there(b, same)
+        of_b = _odds(b) + _odds_there(a, same.transpose(0, 2, 1))
+        only_b = np.where(same.any(axis=1), PADDING, b.columns)
+        columns = np.hstack([a.columns, only_b])
+        parts.append(Ranking.sort(columns, expit(np.hstack([of_a, of_b]) / 2), one.k))
+    return Ranking.join(parts, one.k)
+
+
+def _odds(ranking: Ranking) -> NDArray[np.float64]:
+    return np.asarray(logit(np.clip(ranking.probabilities.astype(np.float64), LEAST, 1 - LEAST)))
+
+
+def _odds_there(ranking: Ranking, same: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """(n, c): the log-odds that a ranking gives to c labels, which are its own where `same`
+    (n, c, k) says so."""
+    odds = _odds(ranking)
+    least = np.where(ranking.columns >= 0, odds, np.inf).min(axis=1, keepdims=True, initial=np.inf)
+    least = np.where(np.isfinite(least), least, logit(LEAST))
+    found = np.take_along_axis(odds, same.argmax(axis=2), axis=1)
+    return np.where(same.any(axis=2), found, least)
 
 
 def best_move(ranking: Ranking, gold: csr_array, thresholds: Thresholds) -> float:

@@ -55,6 +55,7 @@ class LevelwiseConfig(PhraseConfig, NeuralConfig):
     phrase_words: int = 2  # longer phrases hardly ever occur twice
     phrases_per_doc: int = 20
     neighbours: int = 10  # predicted labels read of the level above, and of that below
+    average_passes: bool = True  # answers are the mean of both passes' log-odds; paper: pass 2's
     folds: int = 2  # parts that predictions for the training documents are made over
     width: int = 320  # of all vectors: the paper's 300, and a few learned beside pretrained ones
     windows: tuple[int, ...] = (3, 4, 5)  # of convolutions over words; none: the LSTM reads vectors

@@ -2,6 +2,7 @@
 
     pass 1  words, keywords ─ levels ─ OFO ─┐ predictions above and below
     pass 2  words, keywords, neighbours ─ levels ─ OFO ─ pointer generator ─ label set
+            (its log-odds, or the mean of both passes')
 
 level_plan.py has the levels, level_reading.py the streams, level_network.py the network of a level,
 level_passes.py its training, level_decide.py OFO, pointer.py the pointer generator; this file is
@@ -41,6 +42,7 @@ from ontodex.models.level_decide import (
     best_move,
     learn_thresholds,
     level_curves,
+    mean_odds,
     moved,
     refine,
 )
@@ -76,10 +78,10 @@ from ontodex.types import PADDING, Corpus, Doc, LabelSpace, Ranking
 
 # What pass 1 does not depend on; trainings that differ in these share it.
 _AFTER_PASS_1 = (
-    "side_by_side", "inputs", "neighbours", "first_lambda", "ofo_prior", "ofo_passes", "merge",
-    "pointer",
+    "side_by_side", "inputs", "neighbours", "average_passes", "first_lambda", "ofo_prior",
+    "ofo_passes", "merge", "pointer",
 )  # fmt: skip
-_AFTER_PASS_2 = ("side_by_side", "merge", "pointer")
+_AFTER_PASS_2 = ("side_by_side", "average_passes", "merge", "pointer")
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +95,17 @@ class Pass:
     thresholds: Thresholds
     at_level: Thresholds
     moves: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Said:
+    """What a pass says of each level: of training documents out of fold, and of dev."""
+
+    train: Sequence[Ranking]
+    dev: Sequence[Ranking]
+
+    def averaged_with(self, other: Said) -> Said:
+        return Said(mean_odds(self.train, other.train), mean_odds(self.dev, other.dev))
 
 
 class Levelwise:
@@ -121,10 +134,11 @@ class Levelwise:
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
         stage = self.stage(train, dev, labels)
         self.passes = []
-        predictions = self._pass(stage, "pass 1", _AFTER_PASS_1)
+        said = self._pass(stage, "pass 1", _AFTER_PASS_1)
         if self.config.reads_levels and len(self.levels) > 1:
-            stage = self._with_neighbours(stage, predictions)
-            predictions = self._pass(stage, "pass 2", _AFTER_PASS_2)
+            stage = self._with_neighbours(stage, said.train)
+            said = self._pass(stage, "pass 2", _AFTER_PASS_2, said)
+        predictions = said.train
         self.curves = level_curves(self.config, self.levels, predictions, stage.at_level)
         dev_rankings = self._predict(stage.dev_streams, DEV_DEPTH)[-1]
         self._fit_merge(stage, predictions, dev_rankings)
@@ -189,24 +203,29 @@ class Levelwise:
         above = csr_array(label_ancestors(labels)[:n, :n])
         return Hierarchy(level, above, labels.frequency[:n])
 
-    def _pass(self, stage: Stage, name: str, later: Sequence[str]) -> list[Ranking]:
-        """Train a pass; the training documents' predictions at each level, out of fold."""
+    def _pass(
+        self, stage: Stage, name: str, later: Sequence[str], before: Said | None = None
+    ) -> Said:
+        """Train a pass, and its thresholds for what it says, or for the mean of both passes."""
         trainer = self.trainer(stage)
         pieces = Pieces(self.work, self._made_from(stage, trainer.tables, later), self.seconds)
-        network, predictions = cross_fit(trainer, pieces, name)
+        network, out_of_fold = cross_fit(trainer, pieces, name)
+        dev = predict(network, self.levels, stage.dev_streams, None, DEPTH, self.device)
+        said = Said(out_of_fold, dev)
+        if before is not None and self.config.average_passes:
+            said = before.averaged_with(said)
         at_level = np.empty(stage.gold.shape[1])
-        for level, ranking in zip(self.levels, predictions, strict=True):
+        for level, ranking in zip(self.levels, said.train, strict=True):
             own = np.diff(stage.gold[:, level.columns].indptr) > 0
             learned = learn_thresholds(self.config, ranking.take(own), csr_array(stage.gold[own]))
             at_level[level.columns] = learned[level.columns]
-        thresholds = learn_thresholds(self.config, side_by_side(predictions), stage.gold)
-        dev = predict(network, self.levels, stage.dev_streams, None, DEPTH, self.device)
+        thresholds = learn_thresholds(self.config, side_by_side(said.train), stage.gold)
         moves = [
             best_move(ranking, gold_of(stage.dev_gold, level.columns), thresholds)
-            for level, ranking in zip(self.levels, dev, strict=True)
+            for level, ranking in zip(self.levels, said.dev, strict=True)
         ]
         self.passes.append(Pass(network, thresholds, at_level, np.array(moves)))
-        return predictions
+        return said
 
     def _made_from(self, stage: Stage, tables: Tables, later: Sequence[str]) -> dict[str, Any]:
         settings = dataclasses.asdict(self.config)
@@ -299,13 +318,15 @@ class Levelwise:
 
     def _predict(self, streams: Streams, depth: int) -> list[list[Ranking]]:
         answers: list[list[Ranking]] = []
+        found: list[Ranking] = []
         for one in self.passes:
             if answers:
                 neighbours = self._neighbours(answers[-1])
                 streams = dataclasses.replace(streams, neighbours=neighbours)
             else:
                 streams = dataclasses.replace(streams, neighbours=None)
-            found = predict(one.network, self.levels, streams, None, depth, self.device)
+            now = predict(one.network, self.levels, streams, None, depth, self.device)
+            found = mean_odds(found, now) if found and self.config.average_passes else now
             answers.append([moved(r, by) for r, by in zip(found, one.moves, strict=True)])
         return answers
 
