@@ -49,29 +49,27 @@ ATTENTIVE: dict[str, Any] = {
     "word_dropout": 0.3,
     "train": {"batch": 128, "epochs": 8},
 }
-# The rows of the paper answer by pass 2 alone.
+PAPER: dict[str, dict[str, Any]] = {
+    "full": {},
+    "words": {"inputs": "words", "merge": "threshold"},
+    "keywords": {"inputs": "words+keywords"},
+    "sampling": {"merge": "sampling"},
+    "threshold": {"merge": "threshold"},
+    "label": {"pointer": {"unit": "label"}},
+    "printed": {"pointer": {"ancestor_gate": "printed"}},
+    "ungated": {"pointer": {"ancestor_gate": "off"}},
+    "unordered": {"pointer": {"order": "any", "share": 1.0}},
+    "max": {"pooling": "max"},
+    "fixed": {"pooling": "fixed", "chunks": 8},
+    "flat": {"max_level": 1, "merge": "threshold"},
+    "all-documents": {"documents": "all"},
+    "expanded": {"expand": "lowest"},
+    "shared": {"encoder": "shared"},
+    "attention": {"reader": "attention"},
+    "attentive-last": ATTENTIVE,
+}  # these answer by pass 2 alone
 ROWS: dict[str, dict[str, Any]] = {
-    row: {"average_passes": False, **more}
-    for row, more in {
-        "full": {},
-        "words": {"inputs": "words", "merge": "threshold"},
-        "keywords": {"inputs": "words+keywords"},
-        "sampling": {"merge": "sampling"},
-        "threshold": {"merge": "threshold"},
-        "label": {"pointer": {"unit": "label"}},
-        "printed": {"pointer": {"ancestor_gate": "printed"}},
-        "ungated": {"pointer": {"ancestor_gate": "off"}},
-        "unordered": {"pointer": {"order": "any", "share": 1.0}},
-        "max": {"pooling": "max"},
-        "fixed": {"pooling": "fixed", "chunks": 8},
-        "flat": {"max_level": 1, "merge": "threshold"},
-        "all-documents": {"documents": "all"},
-        "expanded": {"expand": "lowest"},
-        "shared": {"encoder": "shared"},
-        "attention": {"reader": "attention"},
-        "attentive-last": ATTENTIVE,
-    }.items()
-} | {
+    **{row: {"average_passes": False, **settings} for row, settings in PAPER.items()},
     "averaged": {},
     "attentive": ATTENTIVE,
     "attentive-threshold": {**ATTENTIVE, "merge": "threshold"},
