@@ -2,13 +2,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+from scipy.sparse import csr_array
 
 from ontodex.config import build
 from ontodex.errors import DataError, RunError
 from ontodex.evaluate.ranking import precision_at
+from ontodex.features.label_graph import label_vectors
 from ontodex.models.averaged import Averaged, AveragedConfig
 from ontodex.models.base import Explains, Refits, Resumes, Updates
-from ontodex.models.dxml import Dxml, DxmlConfig
+from ontodex.models.dxml import Dxml, DxmlConfig, mean_vectors, spread_out
+from ontodex.models.sparse_input import SparseInput
+from ontodex.models.sparse_rows import as_rows
 from ontodex.ontology.graph import Concept
 from ontodex.ontology.graph import build as build_ontology
 from ontodex.train.rows import tables_of
@@ -83,8 +88,42 @@ def test_a_long_table_is_learned_by_row_and_learns_as_well(model, monkeypatch):
     assert tables_of(paper.network) == []
 
 
-def test_new_documents_and_new_labels_count_at_once(tmp_path):
-    model = fitted()
+@pytest.fixture(scope="module")
+def by_kernel() -> Dxml:
+    return fitted(embedding="kernel")
+
+
+def test_by_kernel_regression_documents_lie_where_the_formula_says(by_kernel):
+    assert by_kernel.network is None
+    assert by_kernel.ridge in (0.1, 0.3, 1.0, 3.0)
+    assert by_kernel.share in (0.0, 0.25, 0.5)
+    assert p_at_1(by_kernel, TEST) > 0.9
+    train, test = (by_kernel.features.transform(c).toarray() for c in (TRAIN, TEST))  # unit rows
+    kernel = np.exp(2 * (train @ train.T - 1)) + by_kernel.ridge * np.eye(80)
+    vectors = spread_out(label_vectors(TRAIN, LABELS, by_kernel.config), LABELS.frequency)
+    targets = mean_vectors(by_kernel.gold, vectors, unit=True)
+    weights = np.linalg.solve(kernel, targets)
+
+    def unit(f: np.ndarray) -> np.ndarray:
+        return f / np.linalg.norm(f, axis=1, keepdims=True)
+
+    expected = unit(np.exp(2 * (test @ train.T - 1)) @ weights)
+    np.testing.assert_allclose(by_kernel.embed(TEST), expected, atol=1e-3)
+    left_out = unit(targets - weights / np.diag(np.linalg.inv(kernel))[:, None])
+    remembered = unit((1 - by_kernel.share) * left_out + by_kernel.share * targets)
+    np.testing.assert_allclose(by_kernel.memory.vectors, remembered, atol=2e-3)
+
+
+def test_fewer_landmarks_than_documents_do_as_well():
+    few = fitted(embedding="kernel", landmarks=40, ridge=0.1)
+    assert len(few.landmarks) == 40
+    assert len(few.memory) == 80
+    assert p_at_1(few, TEST) > 0.9
+
+
+@pytest.mark.parametrize("embedding", ["network", "kernel"])
+def test_new_documents_and_new_labels_count_at_once(tmp_path, embedding):
+    model = fitted(embedding=embedding)
     assert isinstance(model, Updates)
     before = model.embed(TEST)
     new = Corpus.of([Doc(f"n{i}", {"text": "cloud ship clay"}, labels=("mix",)) for i in range(90)])
@@ -98,27 +137,63 @@ def test_new_documents_and_new_labels_count_at_once(tmp_path):
     np.testing.assert_array_equal(loaded.rank(TEST, 3).columns, model.rank(TEST, 3).columns)
 
 
-def test_refitting_keeps_what_dev_chose_and_remembers_all_documents(model):
-    again = fitted()
+@pytest.mark.parametrize("name", ["model", "by_kernel"])
+def test_refitting_keeps_what_dev_chose_and_remembers_all_documents(name, request):
+    model = request.getfixturevalue(name)
+    again = fitted(embedding=model.config.embedding)
     assert isinstance(again, Refits)
     everything = TRAIN.joined(DEV)
     labels = LabelSpace.of(everything)
     again.refit(everything, labels)
-    assert (again.epochs, again.neighbours, again.probe) == (
-        model.epochs,
-        model.neighbours,
-        model.probe,
-    )
+    for chosen in ("epochs", "neighbours", "exponent", "probe", "ridge", "share"):
+        assert getattr(again, chosen) == getattr(model, chosen)
     assert len(again.memory) == 110
     assert again.calibration.to_json() == model.calibration.to_json()
     assert p_at_1(again, TEST, labels) > 0.9
 
 
-def test_explaining_points_at_the_words_of_the_label(model):
+@pytest.mark.parametrize("name", ["model", "by_kernel"])
+def test_explaining_points_at_the_words_of_the_label(name, request):
+    model = request.getfixturevalue(name)
     assert isinstance(model, Explains)
     doc = Doc("x", {"text": "wave ship worm"})
     told = {doc.text[s.start : s.end]: s.weight for s in model.explain(doc, LABELS.column["sea"])}
     assert told["wave"] + told["ship"] > 2 * told["worm"]
+
+
+@pytest.mark.parametrize("name", ["model", "by_kernel"])
+def test_words_speak_as_much_as_they_move_the_document(name, request):
+    """Against finite differences of how far it lies towards the label's neighbours, and away from
+    the others."""
+    model = request.getfixturevalue(name)
+    doc, sea = Doc("x", {"text": "wave ship worm"}), LABELS.column["sea"]
+    row = as_rows(model.features.transform(Corpus.of([doc]))).toarray()[0].astype(np.float64)
+    f_x = model.embed(Corpus.of([doc]))
+    votes = model._nearest(f_x).votes(model.neighbours, model.exponent, 80).toarray()[0]
+    has = model.gold[:, [sea]].toarray()[:, 0] > 0
+    pull = sum(
+        sign * (votes * side) @ model.memory.vectors / max((votes * side).sum(), 1e-12)
+        for sign, side in ((1, has), (-1, ~has))
+    )
+
+    def placed(x: np.ndarray) -> np.ndarray:
+        if model.landmarks is not None:
+            near = np.exp(2 * (model.landmarks.rows.toarray() @ x - 1))
+            return near @ model.weights.astype(np.float64)
+        [part] = model.network.parts
+        data = SparseInput(csr_array(x[None].astype(np.float32)), torch.device("cpu"))
+        return part.before_norm(*data.batch(np.array([0]))).detach().numpy()[0].astype(np.float64)
+
+    length = np.linalg.norm(placed(row))
+    told = model.explain(doc, sea)
+    assert len(told) == 3
+    for span in told:
+        word = doc.text[span.start : span.end]
+        [column] = [c for c in range(len(row)) if model.features.terms([c]) == [word]]
+        step = np.zeros_like(row)
+        step[column] = 1e-3
+        slope = (placed(row + step) - placed(row - step)) @ pull / 2e-3 / length
+        assert span.weight == pytest.approx(row[column] * slope, rel=0.02, abs=2e-3)
 
 
 def test_an_ontology_may_give_the_label_graph():

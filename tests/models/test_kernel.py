@@ -6,8 +6,10 @@ from scipy.sparse import csr_array
 
 from ontodex.config import build
 from ontodex.errors import ConfigError, RunError
-from ontodex.models.kernel import Equations, Kernel, KernelConfig
+from ontodex.models.kernel import Kernel, KernelConfig
+from ontodex.models.landmarks import Equations
 from ontodex.models.neighbours import quality
+from ontodex.models.sparse_rows import as_rows
 from ontodex.types import Corpus, Doc, LabelSpace
 
 N_FEATURES, LABELS_OF = 12, ("a", "b", "c")
@@ -67,15 +69,26 @@ def test_the_formula_in_loops(width, ridge):
 def test_landmarks_that_are_all_documents_are_no_approximation():
     model = fitted(ridge=0.3)
     exact = model.weights
-    rows = model._fitted()
-    near, gold = model._near(rows).astype(np.float64), LABELS.gold(TRAIN).toarray()
+    rows = as_rows(model.features.transform(TRAIN))
+    near, gold = model._fitted().near(rows).astype(np.float64), LABELS.gold(TRAIN).toarray()
     nystroem = Equations(near.T @ near, near, near.T @ gold).solve(0.3)
     np.testing.assert_allclose(near @ nystroem, near @ exact, atol=1e-3)
 
 
+def test_what_is_said_of_a_document_that_was_left_out_in_a_loop():
+    model = fitted(ridge=0.3)
+    equations = model._equations(TRAIN, LABELS)
+    found = equations.left_out(0.3)
+    for row in range(0, 80, 7):
+        kept = np.delete(np.arange(80), row)
+        kernel, gold = equations.left[np.ix_(kept, kept)], equations.right[kept]
+        weights = np.linalg.solve(kernel + 0.3 * np.eye(79), gold)
+        np.testing.assert_allclose(found[row], equations.left[row, kept] @ weights, atol=1e-4)
+
+
 def test_half_of_the_documents_as_landmarks_come_close():
     few, all_of_them = fitted(ridge=0.3, landmarks=40), fitted(ridge=0.3)
-    assert few._fitted().shape[0] == len(few.weights) == 40
+    assert len(few._fitted()) == len(few.weights) == 40
     error = np.abs(scores(few, TEST) - scores(all_of_them, TEST))
     assert error.mean() < 0.1
     other = scores(fitted(ridge=0.3, landmarks=40, seed=2), TEST)
@@ -84,7 +97,7 @@ def test_half_of_the_documents_as_landmarks_come_close():
 
 def test_blocks_of_documents_give_the_weights_of_all_at_once(monkeypatch):
     whole = fitted(ridge=0.3, landmarks=40).weights
-    monkeypatch.setattr("ontodex.models.kernel._TOGETHER", 7 * 40)
+    monkeypatch.setattr("ontodex.models.landmarks._TOGETHER", 7 * 40)
     np.testing.assert_allclose(fitted(ridge=0.3, landmarks=40).weights, whole, atol=1e-3)
 
 
@@ -120,7 +133,7 @@ def test_words_speak_by_their_gradient():
     assert found["river"] > 0 > found["oak"]
     # Against finite differences of the score in the value of a word, the others held.
     row = model.features.transform(Corpus.of([doc])).toarray()[0].astype(np.float64)
-    memory, weights = model._fitted().toarray(), model.weights[:, space.column["water"]]
+    memory, weights = model._fitted().rows.toarray(), model.weights[:, space.column["water"]]
 
     def score(x: np.ndarray) -> float:
         return float(np.exp(2.0 * (memory @ x - 1)) @ weights)

@@ -5,17 +5,18 @@
     labels ─ label graph ─ DeepWalk = V ─ mean over a document's labels = f_y
                               (l, e)                 (n, e)
 
-Training pulls f_x to f_y. Deviations from the paper, with reasons and measured effects:
+Training pulls f_x to f_y; with `embedding = "kernel"` kernel regression (landmarks.py) takes the
+place of the network. Deviations from the paper, with reasons and measured effects:
 docs/papers/dxml.md.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import torch
@@ -32,6 +33,7 @@ from ontodex.features.label_graph import LabelGraphConfig, label_vectors
 from ontodex.features.matrix import MatrixConfig, MatrixFeatures
 from ontodex.models.base import Span
 from ontodex.models.clusters import Clusters
+from ontodex.models.landmarks import RIDGES, LandmarkConfig, Landmarks
 from ontodex.models.neighbours import Neighbours, best_vote, joined, quality, remembered
 from ontodex.models.sparse_input import (
     SHARD_BYTES,
@@ -64,16 +66,19 @@ Floats = NDArray[np.float32]
 _EMBEDDED_TOGETHER = 1_024
 _NEIGHBOURS = (10, 20, 40, 80, 160)  # tried on dev
 _EXPONENTS = (0.0, 5.0, 10.0, 20.0, 40.0)
+_SHARES = (0.0, 0.25, 0.5)  # of f_y in where a remembered document lies, by kernel regression
+_JUDGES = 2_000  # documents that were left out, and are asked who their neighbours are
 _PROBES = (1, 2, 4, 8, 16, 32, 64)
 _WORTH_A_PROBE = 0.0005  # of nDCG@5 on dev; less is not worth looking into twice the clusters
 
 
 @dataclass(frozen=True)
-class DxmlConfig(LabelGraphConfig, MatrixConfig):
+class DxmlConfig(LabelGraphConfig, LandmarkConfig, MatrixConfig):
     """Defaults are what won on dev; the paper's: experiments/paper/dxml.toml."""
 
     spread: bool = True  # label vectors are centred and whitened before they are averaged
     unit_targets: bool = True  # f_y is scaled to length 1, as f_x is
+    embedding: Literal["network", "kernel"] = "network"  # kernel: for small corpora
     hidden: int = 512  # units of W1
     networks: int = 8  # trained side by side; a document lies at the mean of their embeddings
     activation: Literal["relu", "none", "both"] = "relu"  # none: the paper's linear ablation
@@ -89,6 +94,7 @@ class DxmlConfig(LabelGraphConfig, MatrixConfig):
     def __post_init__(self) -> None:
         LabelGraphConfig.__post_init__(self)
         MatrixConfig.__post_init__(self)
+        LandmarkConfig.__post_init__(self)
         if self.hidden < 1 or self.networks < 1:
             raise ValueError("hidden and networks must be at least 1")
         for name in ("input_dropout", "hidden_dropout", "dropout"):
@@ -117,9 +123,7 @@ def mean_vectors(gold: csr_array, vectors: Floats, *, unit: bool) -> Floats:
     """f_y = V y / nnz(y) (Algorithm 1, line 3), scaled to length 1 where `unit` is set."""
     count = np.maximum(np.diff(gold.indptr), 1)[:, None]
     mean = (gold.astype(np.float32) @ vectors) / count
-    if unit:
-        mean = mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-12)
-    return np.asarray(mean, dtype=np.float32)
+    return _unit(mean) if unit else np.asarray(mean, dtype=np.float32)
 
 
 # ------------------------------------------------------------------------------------- the network
@@ -149,9 +153,11 @@ class Embedding(nn.Module):
         self.drop = nn.Dropout(config.dropout)
 
     def forward(self, columns: Tensor, starts: Tensor, values: Tensor) -> Tensor:
+        return F.normalize(self.before_norm(columns, starts, values), dim=1)  # (n, e)
+
+    def before_norm(self, columns: Tensor, starts: Tensor, values: Tensor) -> Tensor:
         h = self.activation(self.first(columns, starts, self.drop_input(values)))  # (n, d)  W1
-        z = self.drop(self.second(self.drop_hidden(h)))  # (n, e)  W2
-        return F.normalize(z, dim=1)  # (n, e)  # fmt: skip
+        return self.drop(self.second(self.drop_hidden(h)))  # (n, e)  W2  # fmt: skip
 
 
 class Committee(nn.Module):
@@ -169,6 +175,13 @@ class Committee(nn.Module):
     def forward(self, columns: Tensor, starts: Tensor, values: Tensor) -> Tensor:
         mean = torch.stack([part(columns, starts, values) for part in self.parts]).mean(0)
         return F.normalize(mean, dim=1)  # (n, e)
+
+    def pulled(self, columns: Tensor, starts: Tensor, values: Tensor, pull: Tensor) -> Tensor:
+        """How far documents lie in a direction (1, e), their lengths taken as given: of a vector
+        that points there already, no word could change the cosine."""
+        parts = cast(list[Embedding], list(self.parts))
+        found = [part.before_norm(columns, starts, values) for part in parts]
+        return torch.stack([(z / z.detach().norm() * pull).sum() for z in found]).mean()
 
     def loss(self, columns: Tensor, starts: Tensor, values: Tensor, target: Tensor) -> Tensor:
         """The mean over documents of d(f_x, f_y) (Eq. 1 to 3), summed over the networks."""
@@ -192,6 +205,10 @@ class Dxml:
         self.work: Path | None = None  # where checkpoints go, when training may be resumed
         self.features = MatrixFeatures(config)
         self.network: Committee | None = None
+        self.landmarks: Landmarks | None = None  # in its place: these, and
+        self.weights: Floats = np.empty((0, 0), np.float32)  # (landmarks, e)
+        self.ridge, self.share = config.ridge or 0.3, 0.25  # by kernel regression
+        self.chosen = False  # these and what follows, by documents that were left out
         self.memory = Clusters(np.zeros((1, 1), np.float32), np.zeros((0, 1), np.float32))
         self.gold = csr_array(np.zeros((0, 0), np.float32))  # (documents, labels)
         self.epochs = config.train.epochs
@@ -204,7 +221,7 @@ class Dxml:
 
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
         """Algorithm 1, then what dev decides."""
-        self.epochs = self.config.train.epochs
+        self.epochs, self.chosen = self.config.train.epochs, False
         self._learn(train, dev, labels)
         if len(dev):
             self._tune(self.embed(dev), labels.gold(dev))
@@ -219,25 +236,27 @@ class Dxml:
         has_labels = np.flatnonzero(np.diff(gold.indptr))
         if not len(has_labels):
             raise DataError("no training document has a label", path=train.folder)
-        self.gold = csr_array(gold[has_labels])
-        data = SparseInput(csr_array(rows[has_labels]), self.device)
+        self.gold, rows = csr_array(gold[has_labels]), csr_array(rows[has_labels])
         vectors = label_vectors(train, labels, self.config, device=str(self.device))  # V
         if self.config.spread:
             vectors = spread_out(vectors, labels.frequency)
         targets = mean_vectors(self.gold, vectors, unit=self.config.unit_targets)
-        torch.manual_seed(self.config.train.seed)
-        size = (self.features.n_features, targets.shape[1], typical_length(rows))
-        self.network = Committee(self.config, *size).to(self.device)
-        self._train_network(data, targets, dev, labels.gold(dev))
-        vectors = self._embed(data)
+        if self.config.embedding == "kernel":
+            vectors = self._solve(rows, targets, dev, labels.gold(dev))
+        else:
+            vectors = self._train_network(rows, targets, dev, labels.gold(dev))
         wanted = self.config.clusters or round(len(vectors) ** 0.5)
         seed, device = self.config.train.seed, str(self.device)
         self.memory = Clusters.learn(_rounded(vectors), wanted, seed=seed, device=device)
 
     def _train_network(
-        self, data: SparseInput, targets: Floats, dev: Corpus, dev_gold: csr_array
-    ) -> None:
-        network, settings = self._fitted(), self.config.train
+        self, rows: csr_array, targets: Floats, dev: Corpus, dev_gold: csr_array
+    ) -> Floats:
+        """Where the training documents lie then."""
+        settings, data = self.config.train, SparseInput(rows, self.device)
+        torch.manual_seed(settings.seed)
+        size = (self.features.n_features, targets.shape[1], typical_length(rows))
+        self.network = network = Committee(self.config, *size).to(self.device)
         target = torch.from_numpy(targets).to(self.device)
         dev_data = self._input(dev)
 
@@ -266,24 +285,74 @@ class Dxml:
             self.epochs = state.best_epoch + 1
         # Rounded now, so that what is saved in half precision is exactly what ranks from here on.
         network.half().float().eval()
+        return self._embed(data)
+
+    def _solve(self, rows: csr_array, targets: Floats, dev: Corpus, dev_gold: csr_array) -> Floats:
+        """Kernel regression onto the targets. A training document lies between its own target and
+        where it would be placed had it not been learned from, as new documents are. Where every
+        document is a landmark, such places are known of all of them, and these decide instead of
+        dev: ridge, how far between, neighbours and exponent."""
+        config, weigh, n = self.config, self.features.kind == "sparse", rows.shape[0]
+        landmarks = Landmarks.of(rows, config, weigh_by_count=weigh, seed=config.train.seed)
+        self.landmarks, equations = landmarks, landmarks.equations(rows, targets)
+        some = np.random.default_rng(config.train.seed).permutation(n)[:_JUDGES]
+
+        def placed(ridge: float) -> Floats:
+            self.weights = equations.solve(ridge)
+            return _unit(equations.left_out(ridge)) if len(landmarks) == n else self._near_to(rows)
+
+        def asked(places: Floats, vectors: Floats) -> tuple[Neighbours, csr_array]:
+            if len(landmarks) < n:
+                return exact(self.embed(dev), vectors, max(_NEIGHBOURS), self.device), dev_gold
+            found = exact(places[some], vectors, max(_NEIGHBOURS) + 1, self.device)
+            return found.without(some), csr_array(self.gold[some])
+
+        def judged(ridge: float) -> Iterator[tuple[float, tuple[float, float, int, float]]]:
+            places = placed(ridge)
+            for share in _SHARES:
+                nearest, gold = asked(places, _between(places, targets, share))
+                k, exponent = best_vote(nearest, self.gold, gold, *self._votes())
+                reached = quality(gold, nearest.vote(self.gold, k, exponent, 5))
+                yield reached, (ridge, share, k, exponent)
+
+        if not self.chosen and (len(landmarks) == n or dev_gold.nnz):
+            ridges = (config.ridge,) if config.ridge else RIDGES
+            _, best = max(found for ridge in ridges for found in judged(ridge))
+            self.ridge, self.share, self.neighbours, self.exponent = best
+            self.chosen = True
+        return _between(placed(self.ridge), targets, self.share)
+
+    def _near_to(self, rows: csr_array) -> Floats:
+        assert self.landmarks is not None
+        parts = self.landmarks.parts(rows.shape[0])
+        found = [self.landmarks.near(rows[part]) @ self.weights for part in parts]
+        return _unit(np.concatenate(found))
 
     def _tune(self, queries: Floats, gold: csr_array) -> None:
         """Choose neighbours and exponent among all documents, then the fewest clusters to look into
         that lose nothing, and calibrate."""
-        config = self.config
-        counts = (config.neighbours,) if config.neighbours else _NEIGHBOURS
-        exponents = (config.exponent,) if config.exponent >= 0 else _EXPONENTS
+        counts, exponents = self._votes()
         nearest = exact(queries, self.memory.vectors, max(counts), self.device)
         if gold.nnz:
             self.neighbours, self.exponent = best_vote(nearest, self.gold, gold, counts, exponents)
             wanted = quality(gold, self._vote(nearest, 5)) - _WORTH_A_PROBE
-            self.probe = config.probe or self._fewest_probes(queries, gold, wanted)
+            self.probe = self.config.probe or self._fewest_probes(queries, gold, wanted)
         ranking = self._vote(self._nearest(queries), CALIBRATION_RANKS)
         self.calibration = Calibration.fit(ranking, gold)
         logger.info(
             "%s epochs, %s neighbours, exponent %s, %s of %s clusters", self.epochs,
             self.neighbours, self.exponent, self.probe, len(self.memory.centres),
         )  # fmt: skip
+
+    def _votes(self) -> tuple[Sequence[int], Sequence[float]]:
+        """Neighbours and exponents that may still be chosen."""
+        config = self.config
+        if self.chosen:
+            return (self.neighbours,), (self.exponent,)
+        return (
+            (config.neighbours,) if config.neighbours else _NEIGHBOURS,
+            (config.exponent,) if config.exponent >= 0 else _EXPONENTS,
+        )
 
     def _fewest_probes(self, queries: Floats, gold: csr_array, wanted: float) -> int:
         for probe in _PROBES:
@@ -300,6 +369,8 @@ class Dxml:
 
     def embed(self, corpus: Corpus) -> Floats:
         """(documents, e): f_x."""
+        if self.landmarks is not None:
+            return self._near_to(as_rows(self.features.transform(corpus)))
         return self._embed(self._input(corpus))
 
     def _input(self, corpus: Corpus) -> SparseInput:
@@ -328,19 +399,34 @@ class Dxml:
         self.gold = joined(self.gold, corpus, labels)
 
     def explain(self, doc: Doc, column: int) -> Sequence[Span]:
-        """Value x gradient of the similarity to the neighbours that have the label, each by its
-        share of the vote."""
-        network = self._fitted().eval()
-        columns, starts, values = self._input(Corpus.of([doc])).batch(np.array([0]))
-        values.requires_grad_()
-        f_x = network(columns, starts, values)
-        nearest = self._nearest(f_x.detach().cpu().numpy())
-        votes = nearest.votes(self.neighbours, self.exponent, len(self.memory))
-        votes.data *= self.gold[:, [column]].toarray()[votes.indices, 0]
-        pull = torch.from_numpy(votes @ self.memory.vectors).to(self.device)
-        (gradient,) = torch.autograd.grad((f_x * pull).sum(), values)
-        found = (gradient.cpu().numpy(), columns.cpu().numpy(), np.array([0, len(columns)]))
-        return spans(self.features, doc, csr_array(found, shape=(1, self.features.n_features)))
+        """Value x gradient of how far the document lies towards the neighbours that have the label,
+        and away from the others."""
+        one = Corpus.of([doc])
+        pull = self._pull(self.embed(one), column)
+        if self.landmarks is not None:
+            row = as_rows(self.features.transform(one))
+            f = self.landmarks.near(row) @ self.weights  # (1, e)
+            pull = pull / max(float(np.linalg.norm(f)), 1e-12)
+            told = self.landmarks.slope(row, (self.weights @ pull.T)[:, 0])
+        else:
+            columns, starts, values = self._input(one).batch(np.array([0]))
+            values.requires_grad_()
+            towards = torch.from_numpy(pull).to(self.device)
+            far = self._fitted().eval().pulled(columns, starts, values, towards)
+            (gradient,) = torch.autograd.grad(far, values)
+            found = (gradient.cpu().numpy(), columns.cpu().numpy(), np.array([0, len(columns)]))
+            told = csr_array(found, shape=(1, self.features.n_features))
+        return spans(self.features, doc, told)
+
+    def _pull(self, f_x: Floats, column: int) -> Floats:
+        """(1, e): from the neighbours without a label to those that have it, each by its share of
+        the vote; the space is centred, so where one side is empty its place is 0."""
+        votes = self._nearest(f_x).votes(self.neighbours, self.exponent, len(self.memory))
+        share, vectors = votes.data, self.memory.vectors[votes.indices]
+        has = self.gold[:, [column]].toarray()[votes.indices, 0] > 0
+        sides = [share[side] @ vectors[side] / max(float(share[side].sum()), 1e-12)
+                 for side in (has, ~has)]  # fmt: skip
+        return np.asarray((sides[0] - sides[1])[None], np.float32)
 
     def _fitted(self) -> Committee:
         if self.network is None:
@@ -350,7 +436,10 @@ class Dxml:
     # --------------------------------------------------------------------------------- the files
 
     def save(self, folder: Path) -> None:
-        save_network(folder, self._fitted())
+        if self.landmarks is not None:
+            self.landmarks.save(folder, self.weights)
+        else:
+            save_network(folder, self._fitted())
         memory = {"vectors": self.memory.vectors.astype(np.float16)}
         store.save_tensors(folder, "memory", memory, shard_bytes=SHARD_BYTES)
         store.save_tensors(folder, "centres", {"centres": self.memory.centres})
@@ -361,6 +450,8 @@ class Dxml:
             "neighbours": self.neighbours,
             "exponent": self.exponent,
             "probe": self.probe,
+            "ridge": self.ridge,
+            "share": self.share,
         }
         save_about(folder, self.config, self.calibration, chosen=chosen)
 
@@ -373,15 +464,20 @@ class Dxml:
         chosen = about["chosen"]
         model.epochs, model.neighbours = int(chosen["epochs"]), int(chosen["neighbours"])
         model.exponent, model.probe = float(chosen["exponent"]), int(chosen["probe"])
+        model.ridge, model.share = float(chosen["ridge"]), float(chosen["share"])
         model.gold, _ = load_rows(folder, "gold")
         centres, vectors = (load_finite(folder, name) for name in ("centres", "memory"))
         model.memory = Clusters(centres["centres"], vectors["vectors"])
         size = model.memory.vectors.shape[1]
-        network = Committee(model.config, model.features.n_features, size, 1.0)
-        load_network(folder, network)
         if model.gold.shape != (len(model.memory), len(labels)):
             raise RunError(f"{folder}: the memory does not fit the labels beside it")
-        model.network = network.to(model.device).eval()
+        if model.config.embedding == "kernel":
+            shape = (model.features.n_features, size)
+            model.landmarks, model.weights = Landmarks.load(folder, model.config, shape)
+        else:
+            network = Committee(model.config, model.features.n_features, size, 1.0)
+            load_network(folder, network)
+            model.network = network.to(model.device).eval()
         return model
 
 
@@ -395,6 +491,16 @@ def exact(queries: Floats, keys: Floats, k: int, device: torch.device) -> Neighb
         docs.append(which.cpu().numpy())
         similarity.append(best.cpu().numpy())
     return Neighbours(np.concatenate(docs), np.concatenate(similarity))
+
+
+def _unit(vectors: NDArray[np.floating[Any]]) -> Floats:
+    lengths = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return np.asarray(vectors / lengths, np.float32)
+
+
+def _between(placed: Floats, targets: Floats, share: float) -> Floats:
+    """So far on the way from where documents are placed to their targets, at length 1."""
+    return _unit((1 - share) * placed + share * targets)
 
 
 def _rounded(vectors: Floats) -> Floats:

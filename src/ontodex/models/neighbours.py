@@ -38,6 +38,14 @@ class Neighbours:
         places = np.maximum(docs, 0).ravel()  # where there is none, a share of 0 for the first
         return csr_array((share.ravel(), places, indptr), shape=(n, n_train))
 
+    def without(self, own: NDArray[np.int64]) -> Neighbours:
+        """One neighbour fewer each: not the document itself (n,), or else the last."""
+        last = np.argsort(self.docs == own[:, None], axis=1, kind="stable")[:, :-1]
+        return Neighbours(
+            np.take_along_axis(self.docs, last, axis=1),
+            np.take_along_axis(self.similarity, last, axis=1),
+        )
+
     def vote(self, gold: csr_array, count: int, exponent: float, k: int) -> Ranking:
         """The k labels with the most votes of the first `count` neighbours; `gold` has the labels
         of the training documents."""
