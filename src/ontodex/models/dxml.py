@@ -464,7 +464,8 @@ class Dxml:
         chosen = about["chosen"]
         model.epochs, model.neighbours = int(chosen["epochs"]), int(chosen["neighbours"])
         model.exponent, model.probe = float(chosen["exponent"]), int(chosen["probe"])
-        model.ridge, model.share = float(chosen["ridge"]), float(chosen["share"])
+        model.ridge = float(chosen.get("ridge", model.ridge))  # runs of before have none
+        model.share = float(chosen.get("share", model.share))
         model.gold, _ = load_rows(folder, "gold")
         centres, vectors = (load_finite(folder, name) for name in ("centres", "memory"))
         model.memory = Clusters(centres["centres"], vectors["vectors"])
