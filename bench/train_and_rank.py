@@ -19,7 +19,9 @@ import numpy as np
 
 from ontodex.config import read
 from ontodex.evaluate import evaluate
-from ontodex.run import train
+from ontodex.run import load, train
+from ontodex.train import store
+from ontodex.train.device import pick
 from ontodex.types import Corpus
 
 FIGURES = ("P@1", "P@3", "P@5", "nDCG@1", "nDCG@3", "nDCG@5", "PSP@1", "PSP@3", "PSP@5")
@@ -39,15 +41,13 @@ def main() -> None:
     for seed in arguments.seeds:
         chosen = [f'model.name="{arguments.model}"', f"model.train.seed={seed}"]
         tables = read(None, [*chosen, *arguments.overrides])
-        began = time.monotonic()
-        run = train(
-            tables,
-            arguments.out / f"{arguments.model}-{seed}",
-            train=corpora["train"],
-            dev=corpora["dev"],
-        )
-        trained = time.monotonic() - began
-        line: dict[str, object] = {"model": arguments.model, "seed": seed, "seconds": trained}
+        folder = arguments.out / f"{arguments.model}-{seed}"
+        if store.is_finished(folder):  # trained before, but perhaps never ranked
+            run = load(folder, device=pick("auto"))
+        else:
+            run = train(tables, folder, train=corpora["train"], dev=corpora["dev"])
+        seconds = run.about["train_seconds"]
+        line: dict[str, object] = {"model": arguments.model, "seed": seed, "seconds": seconds}
         for part in ("dev", "test"):
             began = time.monotonic()
             ranking = run.rank(corpora[part], arguments.ranks)

@@ -76,7 +76,6 @@ class LevelwiseConfig(PhraseConfig, NeuralConfig):
     first_lambda: float = 0.5  # OFO without prior: the threshold before a label was met
     ofo_prior: float = 50.0  # decisions for which the one threshold of a level counts; paper: 0
     ofo_passes: int = 3  # times over the training documents
-    side_by_side: bool = False  # on a GPU, each level's work in a stream of its own
     merge: Literal["pointer", "sampling", "threshold"] = "pointer"
     pointer: PointerConfig = field(default_factory=PointerConfig)
     train: LoopConfig = field(default_factory=lambda: LoopConfig(epochs=8, batch=256, warmup=200))

@@ -16,8 +16,8 @@ import json
 import logging
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -201,7 +201,6 @@ class Trainer:
     def losses(self, network: LevelNetworks) -> Callable[[Rows], Tensor]:
         """The mean loss of some documents over all levels, as a function of them (Eq. 1)."""
         gold = self.targets.on(self.device)
-        lanes = Lanes(self.device, len(self.levels) if self.config.side_by_side else 0)
 
         def loss(rows: Rows) -> Tensor:
             parts = [torch.zeros((), device=self.device)]
@@ -210,13 +209,12 @@ class Trainer:
             for place, level in enumerate(self.levels):
                 inside = np.flatnonzero(self.targets.teaches[place][rows])
                 if len(inside):
-                    with lanes.own(place), precision(self.device):
+                    with precision(self.device):
                         logits = batch.logits(place, inside)
                         target = gold[place].multi_hot(rows[inside], len(level))
                         parts.append(
                             F.binary_cross_entropy_with_logits(logits, target, reduction="sum")
                         )
-            lanes.join()
             return torch.stack(parts).sum() / len(rows)  # summed over labels
 
         return loss
@@ -256,30 +254,6 @@ class Trainer:
                 )
                 scores.append(ndcg_at(DEV_RANKS, csr_array(wide[own]), ranking.take(own)).mean())
         return float(np.mean(scores))
-
-
-class Lanes:
-    """Streams of a GPU, one a level, so that networks which leave it half idle run together; with
-    none, work is done in its order. Every lane waits for what came before the step, and `join` for
-    every lane; autograd keeps to the lanes by itself."""
-
-    def __init__(self, device: torch.device, n: int) -> None:
-        on_gpu = device.type == "cuda"
-        self.streams = [torch.cuda.Stream(device) for _ in range(n)] if on_gpu else []
-
-    @contextmanager
-    def own(self, place: int) -> Iterator[None]:
-        if not self.streams:
-            yield
-            return
-        stream = self.streams[place]
-        stream.wait_stream(torch.cuda.current_stream(stream.device))
-        with torch.cuda.stream(stream):
-            yield
-
-    def join(self) -> None:
-        for stream in self.streams:
-            torch.cuda.current_stream(stream.device).wait_stream(stream)
 
 
 def precision(device: torch.device) -> AbstractContextManager[Any]:

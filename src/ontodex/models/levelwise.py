@@ -78,10 +78,10 @@ from ontodex.types import PADDING, Corpus, Doc, LabelSpace, Ranking
 
 # What pass 1 does not depend on; trainings that differ in these share it.
 _AFTER_PASS_1 = (
-    "side_by_side", "inputs", "neighbours", "average_passes", "first_lambda", "ofo_prior",
-    "ofo_passes", "merge", "pointer",
+    "inputs", "neighbours", "average_passes", "first_lambda", "ofo_prior", "ofo_passes", "merge",
+    "pointer",
 )  # fmt: skip
-_AFTER_PASS_2 = ("side_by_side", "average_passes", "merge", "pointer")
+_AFTER_PASS_2 = ("average_passes", "merge", "pointer")
 
 
 @dataclass(frozen=True, eq=False)
