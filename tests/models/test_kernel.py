@@ -71,14 +71,14 @@ def test_landmarks_that_are_all_documents_are_no_approximation():
     exact = model.weights
     rows = as_rows(model.features.transform(TRAIN))
     near, gold = model._fitted().near(rows).astype(np.float64), LABELS.gold(TRAIN).toarray()
-    nystroem = Equations(near.T @ near, near, near.T @ gold).solve(0.3)
+    nystroem = Equations(near.T @ near, near, near.T @ gold).at(0.3).weights()
     np.testing.assert_allclose(near @ nystroem, near @ exact, atol=1e-3)
 
 
 def test_what_is_said_of_a_document_that_was_left_out_in_a_loop():
     model = fitted(ridge=0.3)
     equations = model._equations(TRAIN, LABELS)
-    found = equations.left_out(0.3)
+    found = equations.at(0.3).left_out(model.weights)
     for row in range(0, 80, 7):
         kept = np.delete(np.arange(80), row)
         kernel, gold = equations.left[np.ix_(kept, kept)], equations.right[kept]

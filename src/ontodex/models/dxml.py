@@ -298,8 +298,11 @@ class Dxml:
         some = np.random.default_rng(config.train.seed).permutation(n)[:_JUDGES]
 
         def placed(ridge: float) -> Floats:
-            self.weights = equations.solve(ridge)
-            return _unit(equations.left_out(ridge)) if len(landmarks) == n else self._near_to(rows)
+            factored = equations.at(ridge)
+            self.weights = factored.weights()
+            if len(landmarks) < n:
+                return self._near_to(rows)
+            return _unit(factored.left_out(self.weights))
 
         def asked(places: Floats, vectors: Floats) -> tuple[Neighbours, csr_array]:
             if len(landmarks) < n:

@@ -61,16 +61,16 @@ class Kernel:
         gold = labels.gold(dev)
 
         def judged(ridge: float) -> float:
-            self.weights = equations.solve(ridge)
+            self.weights = equations.at(ridge).weights()
             return quality(gold, self._rank(dev, 5))
 
         if not self.config.ridge and gold.nnz:
             self.ridge = max(RIDGES, key=judged)
-        self.weights = equations.solve(self.ridge)
+        self.weights = equations.at(self.ridge).weights()
         self.calibration = calibrated(self._rank, dev, gold)
 
     def refit(self, train: Corpus, labels: LabelSpace) -> None:
-        self.weights = self._equations(train, labels).solve(self.ridge)
+        self.weights = self._equations(train, labels).at(self.ridge).weights()
 
     def _equations(self, train: Corpus, labels: LabelSpace) -> Equations:
         gold, rows = training_gold(train, labels), as_rows(self.features.fit(train))

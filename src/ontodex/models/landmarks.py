@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import cho_factor, cho_solve, get_lapack_funcs
 from scipy.sparse import csr_array
 
 from ontodex.errors import RunError
@@ -52,25 +52,30 @@ class Equations:
     penalty: Floats  # (m, m)
     right: Floats  # (m, l)
 
-    def solve(self, ridge: float) -> NDArray[np.float32]:
-        factor = self._factor(ridge)
-        return np.asarray(cho_solve(factor, self.right, check_finite=False), np.float32)
+    def at(self, ridge: float) -> Factored:
+        whole = self.left + ridge * self.penalty
+        lower, _ = cho_factor(whole, lower=True, overwrite_a=True, check_finite=False)
+        return Factored(lower, self.right)
 
-    def left_out(self, ridge: float) -> NDArray[np.float32]:
+
+@dataclass(frozen=True, eq=False)
+class Factored:
+    """The equations with some ridge, ready to be solved."""
+
+    lower: Floats  # (m, m): L of L L'; what stands above its diagonal means nothing
+    right: Floats  # (m, l)
+
+    def weights(self) -> NDArray[np.float32]:
+        found = cho_solve((self.lower, True), self.right, check_finite=False)
+        return np.asarray(found, np.float32)
+
+    def left_out(self, weights: NDArray[np.float32]) -> NDArray[np.float32]:
         """(m, l): what would be said of each document had it not been learned from. Only where
         every document is a landmark."""
-        lower, _ = self._factor(ridge)
-        eye = np.eye(len(lower), dtype=lower.dtype)
-        inverse = solve_triangular(lower, eye, lower=True, overwrite_b=True, check_finite=False)
-        doubt = np.square(inverse).sum(axis=0)[:, None]  # the diagonal of (K + ridge I)^-1
-        return np.asarray(self.right - (inverse.T @ (inverse @ self.right)) / doubt, np.float32)
-
-    def _factor(self, ridge: float) -> tuple[Floats, bool]:
-        whole = self.left + ridge * self.penalty
-        factor: tuple[Floats, bool] = cho_factor(
-            whole, lower=True, overwrite_a=True, check_finite=False
-        )
-        return factor
+        invert = get_lapack_funcs("trtri", (self.lower,))
+        inverse, _ = invert(self.lower, lower=1)
+        doubt = np.square(np.tril(inverse)).sum(axis=0)  # the diagonal of (K + ridge I)^-1
+        return np.asarray(self.right - weights / doubt[:, None], np.float32)
 
 
 class Landmarks:
@@ -149,4 +154,4 @@ def _scaled(rows: csr_array, rarity: NDArray[np.float32]) -> csr_array:
     return unit_rows(csr_array((values, rows.indices, rows.indptr), shape=rows.shape))
 
 
-__all__ = ["RIDGES", "Equations", "LandmarkConfig", "Landmarks"]
+__all__ = ["RIDGES", "Equations", "Factored", "LandmarkConfig", "Landmarks"]
