@@ -16,7 +16,8 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, get_lapack_funcs
+from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import strtri
 from scipy.sparse import csr_array
 
 from ontodex.errors import RunError
@@ -72,8 +73,7 @@ class Factored:
     def left_out(self, weights: NDArray[np.float32]) -> NDArray[np.float32]:
         """(m, l): what would be said of each document had it not been learned from. Only where
         every document is a landmark."""
-        invert = get_lapack_funcs("trtri", (self.lower,))
-        inverse, _ = invert(self.lower, lower=1)
+        inverse, _ = strtri(self.lower, lower=1)
         doubt = np.square(np.tril(inverse)).sum(axis=0)  # the diagonal of (K + ridge I)^-1
         return np.asarray(self.right - weights / doubt[:, None], np.float32)
 
