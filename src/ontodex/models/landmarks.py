@@ -50,11 +50,15 @@ class Equations:
     penalty I; else they are K' K and the landmarks' own K."""
 
     left: Floats  # (m, m)
-    penalty: Floats  # (m, m)
+    penalty: Floats | None  # (m, m); None = I
     right: Floats  # (m, l)
 
     def at(self, ridge: float) -> Factored:
-        whole = self.left + ridge * self.penalty
+        if self.penalty is None:
+            whole = self.left.copy()
+            whole[np.diag_indices(len(whole))] += ridge
+        else:
+            whole = self.left + ridge * self.penalty
         lower, _ = cho_factor(whole, lower=True, overwrite_a=True, check_finite=False)
         return Factored(lower, self.right)
 
@@ -111,7 +115,7 @@ class Landmarks:
         if len(self) == rows.shape[0]:
             near = np.concatenate([self.near(rows[part]) for part in self.parts(rows.shape[0])])
             dense = wanted.toarray() if isinstance(wanted, csr_array) else wanted
-            return Equations(near, np.eye(len(self), dtype=np.float32), dense.astype(np.float32))
+            return Equations(near, None, dense.astype(np.float32))
         left, right = np.zeros((len(self), len(self))), np.zeros((len(self), wanted.shape[1]))
         for part in self.parts(rows.shape[0]):
             near = self.near(rows[part]).astype(np.float64)
