@@ -55,6 +55,7 @@ from ontodex.models.sparse_rows import (
     save_rows,
     spans,
 )
+from ontodex.progress import track
 from ontodex.train import loop, store
 from ontodex.train.loop import LoopConfig
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
@@ -320,7 +321,9 @@ class Dxml:
 
         if not self.chosen and (len(landmarks) == n or dev_gold.nnz):
             ridges = (config.ridge,) if config.ridge else RIDGES
-            _, best = max(found for ridge in ridges for found in judged(ridge))
+            _, best = max(
+                found for ridge in track(ridges, "solving", len(ridges)) for found in judged(ridge)
+            )
             self.ridge, self.share, self.neighbours, self.exponent = best
             self.chosen = True
         return _between(placed(self.ridge), targets, self.share)

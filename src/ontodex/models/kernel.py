@@ -29,6 +29,7 @@ from ontodex.models.sparse_rows import (
     spans,
     training_gold,
 )
+from ontodex.progress import track
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 
 
@@ -65,7 +66,8 @@ class Kernel:
             return quality(gold, self._rank(dev, 5))
 
         if not self.config.ridge and gold.nnz:
-            self.ridge = max(RIDGES, key=judged)
+            found = {ridge: judged(ridge) for ridge in track(RIDGES, "solving", len(RIDGES))}
+            self.ridge = max(found, key=found.__getitem__)
         self.weights = equations.at(self.ridge).weights()
         self.calibration = calibrated(self._rank, dev, gold)
 

@@ -23,6 +23,7 @@ from scipy.sparse import csr_array
 from ontodex.errors import RunError
 from ontodex.features.tfidf import unit_rows
 from ontodex.models.sparse_rows import blocks, load_rows, product, save_rows
+from ontodex.progress import track
 
 Floats = NDArray[np.floating[Any]]
 
@@ -112,12 +113,14 @@ class Landmarks:
 
     def equations(self, rows: csr_array, wanted: csr_array | Floats) -> Equations:
         """For all training documents (n, d) and what is wanted of them (n, l)."""
+        blocks_of_rows = self.parts(rows.shape[0])
+        parts = track(blocks_of_rows, "comparing documents", len(blocks_of_rows))
         if len(self) == rows.shape[0]:
-            near = np.concatenate([self.near(rows[part]) for part in self.parts(rows.shape[0])])
+            near = np.concatenate([self.near(rows[part]) for part in parts])
             dense = wanted.toarray() if isinstance(wanted, csr_array) else wanted
             return Equations(near, None, dense.astype(np.float32))
         left, right = np.zeros((len(self), len(self))), np.zeros((len(self), wanted.shape[1]))
-        for part in self.parts(rows.shape[0]):
+        for part in parts:
             near = self.near(rows[part]).astype(np.float64)
             left += near.T @ near
             right += (wanted[part].T @ near).T
