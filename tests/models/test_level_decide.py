@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.special import expit, logit
 
-from ontodex.models.level_decide import MOVES, best_move, mean_odds, moved
+from ontodex.models.level_decide import MOVES, best_moves, matching_moves, mean_odds, moved
 from ontodex.types import Ranking
 
 
@@ -57,15 +57,33 @@ def test_the_mean_of_log_odds_in_loops():
 
 
 @pytest.mark.parametrize("by", [-1.0, 0.0, 0.75])
-def test_the_best_move_undoes_what_made_a_network_surer_than_its_thresholds(by):
+def test_the_best_moves_undo_what_made_networks_surer_than_their_thresholds(by):
     ranking, gold = planted(4000)
     thresholds = np.full(8, 0.36)  # about the best for these
-    at_home = best_move(ranking, gold, thresholds)
-    assert abs(at_home) <= 0.25
-    assert best_move(moved(ranking, by), gold, thresholds) == pytest.approx(at_home - by, abs=0.26)
+    at_home = best_moves([ranking], [gold], thresholds)
+    assert abs(at_home[0]) <= 0.25
+    both = best_moves([ranking, moved(ranking, by)], [gold, gold], thresholds)
+    np.testing.assert_allclose(both, [at_home[0], at_home[0] - by], atol=0.26)
+
+
+def test_a_level_that_is_hardly_ever_right_falls_silent():
+    ranking, gold = planted(2000)
+    wrong, thresholds = csr_array(gold.shape, dtype=np.int8), np.full(8, 0.36)
+    fine, silent = best_moves([ranking, ranking], [gold, wrong], thresholds)
+    assert abs(fine) <= 0.25
+    assert silent == min(MOVES)
+
+
+def test_matching_moves_give_new_documents_as_many_labels_as_training_documents_have():
+    ranking, _ = planted(4000)
+    thresholds = np.full(8, 0.4)
+    found = matching_moves([ranking, ranking], [moved(ranking, 1.3), ranking], thresholds)
+    assert found.tolist() == [-1.25, 0.0]
 
 
 def test_without_dev_nothing_moves():
     ranking, gold = planted(3)
-    assert best_move(ranking, csr_array(gold.shape, dtype=np.int8), np.full(8, 0.5)) == 0.0
-    assert 0.0 in MOVES
+    nothing = csr_array(gold.shape, dtype=np.int8)
+    assert best_moves([ranking], [nothing], np.full(8, 0.5)).tolist() == [0.0]
+    nobody = ranking.take(np.empty(0, np.int64))
+    assert matching_moves([ranking], [nobody], np.full(8, 0.5)).tolist() == [0.0]

@@ -18,16 +18,17 @@ from scipy.special import expit, logit
 
 from ontodex.decide.ofo import OFO
 from ontodex.decide.threshold import above, entries, tune_one
-from ontodex.evaluate.sets import Counts, count_by_document, macro, micro
+from ontodex.evaluate.sets import Counts, count_by_document, macro
 from ontodex.models.level_network import LevelwiseConfig
 from ontodex.models.level_plan import Level
 from ontodex.types import PADDING, Ranking
 
 Thresholds = NDArray[np.float64]
+Hits = tuple[int, int]  # answers that are true, and all of them
 
 CURVE_POINTS = 40
 LEAST = 1e-6  # probability whose log-odds are taken
-MOVES = tuple(float(by) for by in np.linspace(-2, 2, 17))
+MOVES = tuple(sorted((float(by) for by in np.linspace(-4, 2, 25)), key=abs))  # the least first
 
 
 def learn_thresholds(config: LevelwiseConfig, ranking: Ranking, gold: csr_array) -> Thresholds:
@@ -87,18 +88,58 @@ def _odds_there(ranking: Ranking, same: NDArray[np.bool_]) -> NDArray[np.float64
     return np.where(same.any(axis=2), found, least)
 
 
-def best_move(ranking: Ranking, gold: csr_array, thresholds: Thresholds) -> float:
-    """How far to move the log-odds for the highest micro-F with these thresholds; the least of
-    equals. Thresholds are learned from networks that saw fewer documents, and are less sure, than
-    the one that answers."""
-    if not gold.nnz:
-        return 0.0
+def best_moves(
+    rankings: Sequence[Ranking], golds: Sequence[csr_array], thresholds: Thresholds
+) -> NDArray[np.float64]:
+    """How far to move the log-odds of each level, for the highest micro-F of all levels together
+    with these thresholds: one level at a time until none moves, the least of equals. Thresholds are
+    learned from networks that saw fewer documents, and are less sure, than the one that answers;
+    and a level that most documents have no labels at may be better silent."""
+    found = [
+        _by_move(ranking, gold, thresholds) for ranking, gold in zip(rankings, golds, strict=True)
+    ]
+    total = sum(gold.nnz for gold in golds)
+    moves = [0.0] * len(found)
+
+    def reached(moves: Sequence[float]) -> float:
+        hit, kept = np.sum([of[by] for of, by in zip(found, moves, strict=True)], axis=0)
+        return float(2 * hit / max(1, kept + total))
+
+    settled = total == 0
+    while not settled:
+        before = list(moves)
+        for place in range(len(moves)):
+            tried = {by: reached([*moves[:place], by, *moves[place + 1 :]]) for by in MOVES}
+            moves[place] = max(MOVES, key=tried.__getitem__)
+        settled = moves == before
+    return np.array(moves)
+
+
+def _by_move(ranking: Ranking, gold: csr_array, thresholds: Thresholds) -> dict[float, Hits]:
+    """For each move, how many answers are true, and how many there are."""
     found = {}
-    for by in sorted(MOVES, key=abs):
+    for by in MOVES:
         answers = moved(ranking, by)
-        kept = answers.keep(above(answers, thresholds))
-        found[by] = micro(count_by_document(gold, kept))["MiF"]
-    return max(found, key=found.__getitem__)
+        counts = count_by_document(gold, answers.keep(above(answers, thresholds)))
+        found[by] = (int(counts.hit.sum()), int(counts.predicted.sum()))
+    return found
+
+
+def matching_moves(
+    train: Sequence[Ranking], new: Sequence[Ranking], thresholds: Thresholds
+) -> NDArray[np.float64]:
+    """How far to move the log-odds of new documents at each level, so that they get as many labels
+    as training documents do: what reads these labels has learned from such."""
+    moves = []
+    for learned, ranking in zip(train, new, strict=True):
+        wanted = _kept(learned, thresholds)
+        moves.append(min(MOVES, key=lambda by: abs(_kept(moved(ranking, by), thresholds) - wanted)))
+    return np.array(moves)
+
+
+def _kept(ranking: Ranking, thresholds: Thresholds) -> float:
+    """Labels above their thresholds, in the mean of documents."""
+    return float(above(ranking, thresholds).sum() / max(1, len(ranking)))
 
 
 def stream_curve(

@@ -39,9 +39,10 @@ from ontodex.models.level_clusters import grow_tree, with_clusters
 from ontodex.models.level_decide import (
     Sampling,
     Thresholds,
-    best_move,
+    best_moves,
     learn_thresholds,
     level_curves,
+    matching_moves,
     mean_odds,
     moved,
     refine,
@@ -134,10 +135,11 @@ class Levelwise:
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
         stage = self.stage(train, dev, labels)
         self.passes = []
-        said = self._pass(stage, "pass 1", _AFTER_PASS_1)
-        if self.config.reads_levels and len(self.levels) > 1:
+        two = self.config.reads_levels and len(self.levels) > 1
+        said = self._pass(stage, "pass 1", _AFTER_PASS_1, is_last=not two)
+        if two:
             stage = self._with_neighbours(stage, said.train)
-            said = self._pass(stage, "pass 2", _AFTER_PASS_2, said)
+            said = self._pass(stage, "pass 2", _AFTER_PASS_2, said, is_last=True)
         predictions = said.train
         self.curves = level_curves(self.config, self.levels, predictions, stage.at_level)
         dev_rankings = self._predict(stage.dev_streams, DEV_DEPTH)[-1]
@@ -204,7 +206,13 @@ class Levelwise:
         return Hierarchy(level, above, labels.frequency[:n])
 
     def _pass(
-        self, stage: Stage, name: str, later: Sequence[str], before: Said | None = None
+        self,
+        stage: Stage,
+        name: str,
+        later: Sequence[str],
+        before: Said | None = None,
+        *,
+        is_last: bool,
     ) -> Said:
         """Train a pass, and its thresholds for what it says, or for the mean of both passes."""
         trainer = self.trainer(stage)
@@ -220,11 +228,11 @@ class Levelwise:
             learned = learn_thresholds(self.config, ranking.take(own), csr_array(stage.gold[own]))
             at_level[level.columns] = learned[level.columns]
         thresholds = learn_thresholds(self.config, side_by_side(said.train), stage.gold)
-        moves = [
-            best_move(ranking, gold_of(stage.dev_gold, level.columns), thresholds)
-            for level, ranking in zip(self.levels, said.dev, strict=True)
-        ]
-        self.passes.append(Pass(network, thresholds, at_level, np.array(moves)))
+        moves = matching_moves(said.train, said.dev, thresholds)
+        if is_last:
+            golds = [gold_of(stage.dev_gold, level.columns) for level in self.levels]
+            moves = best_moves(said.dev, golds, thresholds)
+        self.passes.append(Pass(network, thresholds, at_level, moves))
         return said
 
     def _made_from(self, stage: Stage, tables: Tables, later: Sequence[str]) -> dict[str, Any]:
