@@ -43,7 +43,8 @@ WARM = 10  # documents before the clock starts
 SHARE = 10  # a network learns from one document in so many
 ONE_EPOCH = {"train": {"epochs": 1, "batch": 16}}
 ON_ALL: dict[str, dict[str, Any]] = {
-    "popularity": {}, "lexical": {}, "knn": {}, "linear": {}, "parabel": {}, "bonsai": {},
+    "popularity": {}, "lexical": {}, "knn": {}, "kernel": {}, "linear": {}, "parabel": {},
+    "bonsai": {},
     "dxml": {"train": {"epochs": 1}},
 }  # fmt: skip
 
