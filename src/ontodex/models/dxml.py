@@ -345,8 +345,10 @@ class Dxml:
             self.probe = self.config.probe or self._fewest_probes(queries, gold, wanted)
         ranking = self._vote(self._nearest(queries), CALIBRATION_RANKS)
         self.calibration = Calibration.fit(ranking, gold)
+        by_kernel = f"ridge {self.ridge}, {100 * self.share:.0f} % of f_y"
         logger.info(
-            "%s epochs, %s neighbours, exponent %s, %s of %s clusters", self.epochs,
+            "%s, %s neighbours, exponent %s, %s of %s clusters",
+            by_kernel if self.landmarks is not None else f"{self.epochs} epochs",
             self.neighbours, self.exponent, self.probe, len(self.memory.centres),
         )  # fmt: skip
 
