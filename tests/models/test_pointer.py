@@ -94,6 +94,23 @@ def test_it_beats_every_threshold_where_false_labels_lack_ancestors(trained):
     assert found["MaF"] > best + 0.05
 
 
+def test_what_was_learned_is_forgotten_where_it_does_not_help_on_dev(caplog):
+    """Training documents whose gold is another document's teach nothing but harm."""
+    shuffled = csr_array(FEW_GOLD[np.random.default_rng(0).permutation(100)])
+    likely = DEV.probabilities > 0.6
+    true = np.zeros((60, N_LABELS), np.int8)
+    true[np.nonzero(likely)[0], DEV.columns[likely]] = 1  # dev: whatever is likely is true
+    pointer = Pointer(quick(), HIERARCHY)
+    with caplog.at_level("WARNING"):
+        pointer.fit(FEW, shuffled, DEV, csr_array(true))
+    assert caplog.messages == ["the pointer generator learned nothing that helps on dev"]
+    torch.manual_seed(CONFIG.train.seed)
+    fresh = PointerNetwork(quick(), HIERARCHY).half().float()
+    for name, value in fresh.state_dict().items():
+        assert torch.equal(pointer.fitted().state_dict()[name], value), name
+    assert set_metrics(csr_array(true), pointer.decode(DEV))["MiF"] > 0.7
+
+
 def test_no_label_comes_twice_and_probabilities_are_probabilities(trained):
     ranking = trained.decode(TEST)
     for columns, chances in zip(ranking.columns, ranking.probabilities, strict=True):

@@ -9,6 +9,7 @@ document's labels by level, the most frequent of a level first, then the stop sy
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,9 +32,11 @@ from ontodex.train import loop
 from ontodex.train.loop import LoopConfig
 from ontodex.types import PADDING, Ranking
 
+logger = logging.getLogger(__name__)
+
 # What a label adds to log p of a set, tried on dev; the first of equals is taken. A label that is
 # there with probability p and else skipped is worth taking where p > 1 / (1 + exp(reward)).
-LENGTH_REWARDS = (0.0, 0.25, -0.25, 0.5, -0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
+LENGTH_REWARDS = (0.0, 0.25, -0.25, 0.5, -0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0)
 FEWEST_STEPS = 64  # of an epoch: a small corpus is learned in smaller batches than the settings'
 SMALLEST_BATCH = 8
 
@@ -139,6 +142,15 @@ class PointerConfig:
             raise ValueError(f"share must be above 0 and at most 1, not {self.share}")
 
 
+@dataclass(frozen=True)
+class Untaught:
+    """A network before its training: its weights, its best reward and its micro-F on dev."""
+
+    weights: Mapping[str, Tensor]
+    reward: float
+    reached: float
+
+
 class Pointer:
     """Learns from predictions made out of fold, and turns predictions into label sets."""
 
@@ -180,6 +192,7 @@ class Pointer:
         def score() -> float:
             return micro(count_by_document(dev_gold, self.decode(dev)))["MiF"]
 
+        before = self._untaught(dev, dev_gold) if len(dev) else None
         loop.fit(
             network,
             batches=plan,
@@ -190,8 +203,21 @@ class Pointer:
         )
         # Rounded now, so that what is saved in half precision is exactly what decodes from here on.
         network.half().float().eval()
-        if len(dev):
+        if before is not None:
             self.length_reward = self._best_reward(dev, dev_gold)
+            if score() < before.reached:
+                logger.warning("the pointer generator learned nothing that helps on dev")
+                network.load_state_dict(before.weights)
+                self.length_reward = before.reward
+
+    def _untaught(self, dev: Predicted, dev_gold: csr_array) -> Untaught:
+        """What the network does before it learns, which is to copy what is likely enough by itself.
+        Its reward is what training is judged with."""
+        network = self.fitted().half().float().eval()
+        self.length_reward = self._best_reward(dev, dev_gold)
+        reached = micro(count_by_document(dev_gold, self.decode(dev)))["MiF"]
+        weights = {name: value.clone() for name, value in network.state_dict().items()}
+        return Untaught(weights, self.length_reward, reached)
 
     def _best_reward(self, dev: Predicted, dev_gold: csr_array) -> float:
         found: dict[float, float] = {}
