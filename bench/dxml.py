@@ -28,7 +28,8 @@ import torch
 from ontodex.config import build
 from ontodex.evaluate.ranking import precision_at
 from ontodex.features.label_graph import label_vectors
-from ontodex.models.dxml import Dxml, DxmlConfig
+from ontodex.models.dxml import Dxml
+from ontodex.models.dxml_network import DxmlConfig
 from ontodex.models.popularity import Popularity, PopularityConfig
 from ontodex.train.device import describe, pick
 from ontodex.types import Corpus, LabelSpace

@@ -11,7 +11,8 @@ from ontodex.evaluate.ranking import precision_at
 from ontodex.features.label_graph import label_vectors
 from ontodex.models.averaged import Averaged, AveragedConfig
 from ontodex.models.base import Explains, Refits, Resumes, Updates
-from ontodex.models.dxml import Dxml, DxmlConfig, mean_vectors, spread_out
+from ontodex.models.dxml import Dxml, mean_vectors, spread_out
+from ontodex.models.dxml_network import DxmlConfig
 from ontodex.models.sparse_input import SparseInput
 from ontodex.models.sparse_rows import as_rows
 from ontodex.ontology.graph import Concept

@@ -8,7 +8,8 @@ import torch
 from scipy.sparse import csr_array
 from torch import nn
 
-from ontodex.models.dxml import Committee, Dxml, DxmlConfig, Embedding, mean_vectors, spread_out
+from ontodex.models.dxml import Dxml, mean_vectors, spread_out
+from ontodex.models.dxml_network import Committee, DxmlConfig, Embedding
 from ontodex.models.sparse_input import SparseInput, SparseLinear
 from ontodex.types import Corpus, LabelSpace
 

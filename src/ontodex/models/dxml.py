@@ -14,35 +14,32 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from torch import Tensor, nn
+from torch import Tensor
 
 from ontodex.config import build
 from ontodex.decide.calibrate import Calibration
 from ontodex.errors import DataError, RunError
 from ontodex.features import batches
-from ontodex.features.label_graph import LabelGraphConfig, label_vectors
-from ontodex.features.matrix import MatrixConfig, MatrixFeatures
+from ontodex.features.label_graph import label_vectors
+from ontodex.features.matrix import MatrixFeatures
 from ontodex.models.base import Span
 from ontodex.models.clusters import Clusters
-from ontodex.models.landmarks import RIDGES, LandmarkConfig, Landmarks
+from ontodex.models.dxml_network import Committee, DxmlConfig
+from ontodex.models.landmarks import RIDGES, Landmarks
 from ontodex.models.neighbours import Neighbours, best_vote, joined, quality, remembered
 from ontodex.models.sparse_input import (
     SHARD_BYTES,
     Rows,
     SparseInput,
-    SparseLinear,
     load_finite,
     load_network,
-    long_table,
     save_network,
     typical_length,
 )
@@ -57,7 +54,6 @@ from ontodex.models.sparse_rows import (
 )
 from ontodex.progress import track
 from ontodex.train import loop, store
-from ontodex.train.loop import LoopConfig
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 
 logger = logging.getLogger(__name__)
@@ -71,38 +67,6 @@ _SHARES = (0.0, 0.25, 0.5)  # of f_y in where a remembered document lies, by ker
 _JUDGES = 2_000  # documents that were left out, and are asked who their neighbours are
 _PROBES = (1, 2, 4, 8, 16, 32, 64)
 _WORTH_A_PROBE = 0.0005  # of nDCG@5 on dev; less is not worth looking into twice the clusters
-
-
-@dataclass(frozen=True)
-class DxmlConfig(LabelGraphConfig, LandmarkConfig, MatrixConfig):
-    """Defaults are what won on dev; the paper's: experiments/paper/dxml.toml."""
-
-    spread: bool = True  # label vectors are centred and whitened before they are averaged
-    unit_targets: bool = True  # f_y is scaled to length 1, as f_x is
-    embedding: Literal["network", "kernel"] = "network"  # kernel: for small corpora
-    hidden: int = 512  # units of W1
-    networks: int = 8  # trained side by side; a document lies at the mean of their embeddings
-    activation: Literal["relu", "none", "both"] = "relu"  # none: the paper's linear ablation
-    input_dropout: float = 0.5  # of a document's features
-    hidden_dropout: float = 0.0
-    dropout: float = 0.5  # after W2
-    neighbours: int = 0  # 0 = the best of a few on dev (20 without dev)
-    exponent: float = -1.0  # of a neighbour's similarity, 0 = the plain mean; below 0 = by dev (20)
-    clusters: int = 0  # 0 = the root of the number of documents
-    probe: int = 0  # clusters looked into; 0 = as few as dev allows (8 without dev)
-    train: LoopConfig = field(default_factory=lambda: LoopConfig(epochs=30, patience=8))
-
-    def __post_init__(self) -> None:
-        LabelGraphConfig.__post_init__(self)
-        MatrixConfig.__post_init__(self)
-        LandmarkConfig.__post_init__(self)
-        if self.hidden < 1 or self.networks < 1:
-            raise ValueError("hidden and networks must be at least 1")
-        for name in ("input_dropout", "hidden_dropout", "dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be in [0, 1), not {getattr(self, name)}")
-        if min(self.neighbours, self.clusters, self.probe) < 0:
-            raise ValueError("neighbours, clusters and probe must not be negative")
 
 
 # ------------------------------------------------------------------------------------- the targets
@@ -125,72 +89,6 @@ def mean_vectors(gold: csr_array, vectors: Floats, *, unit: bool) -> Floats:
     count = np.maximum(np.diff(gold.indptr), 1)[:, None]
     mean = (gold.astype(np.float32) @ vectors) / count
     return _unit(mean) if unit else np.asarray(mean, dtype=np.float32)
-
-
-# ------------------------------------------------------------------------------------- the network
-
-
-# In turn over the networks of a committee: those of `both` err in different ways.
-ACTIVATIONS: dict[str, tuple[type[nn.Module], ...]] = {
-    "relu": (nn.ReLU,),
-    "none": (nn.Identity,),
-    "both": (nn.Identity, nn.ReLU),
-}
-
-
-class Embedding(nn.Module):
-    """The feature branch of Figure 1."""
-
-    def __init__(
-        self, config: DxmlConfig, n_features: int, size: int, length: float, activation: nn.Module
-    ) -> None:
-        super().__init__()
-        by_row = long_table(n_features, config.train)
-        self.first = SparseLinear(n_features, config.hidden, typical_length=length, by_row=by_row)
-        self.activation = activation
-        self.second = nn.Linear(config.hidden, size)
-        self.drop_input = nn.Dropout(config.input_dropout)
-        self.drop_hidden = nn.Dropout(config.hidden_dropout)
-        self.drop = nn.Dropout(config.dropout)
-
-    def forward(self, columns: Tensor, starts: Tensor, values: Tensor) -> Tensor:
-        return F.normalize(self.before_norm(columns, starts, values), dim=1)  # (n, e)
-
-    def before_norm(self, columns: Tensor, starts: Tensor, values: Tensor) -> Tensor:
-        h = self.activation(self.first(columns, starts, self.drop_input(values)))  # (n, d)  W1
-        return self.drop(self.second(self.drop_hidden(h)))  # (n, e)  W2  # fmt: skip
-
-
-class Committee(nn.Module):
-    """Several embeddings of one document, all pulled to the same place; f_x is their mean."""
-
-    def __init__(self, config: DxmlConfig, n_features: int, size: int, length: float) -> None:
-        super().__init__()
-        self.size = size
-        kinds = ACTIVATIONS[config.activation]
-        self.parts = nn.ModuleList(
-            Embedding(config, n_features, size, length, kinds[i % len(kinds)]())
-            for i in range(config.networks)
-        )
-
-    def forward(self, columns: Tensor, starts: Tensor, values: Tensor) -> Tensor:
-        mean = torch.stack([part(columns, starts, values) for part in self.parts]).mean(0)
-        return F.normalize(mean, dim=1)  # (n, e)
-
-    def pulled(self, columns: Tensor, starts: Tensor, values: Tensor, pull: Tensor) -> Tensor:
-        """How far documents lie in a direction (1, e), their lengths taken as given: of a vector
-        that points there already, no word could change the cosine."""
-        parts = cast(list[Embedding], list(self.parts))
-        found = [part.before_norm(columns, starts, values) for part in parts]
-        return torch.stack([(z / z.detach().norm() * pull).sum() for z in found]).mean()
-
-    def loss(self, columns: Tensor, starts: Tensor, values: Tensor, target: Tensor) -> Tensor:
-        """The mean over documents of d(f_x, f_y) (Eq. 1 to 3), summed over the networks."""
-        apart = [
-            F.smooth_l1_loss(part(columns, starts, values), target, reduction="sum")
-            for part in self.parts
-        ]
-        return torch.stack(apart).sum() / len(target)
 
 
 # -------------------------------------------------------------------------------------- the system

@@ -228,10 +228,11 @@ class Levelwise:
             learned = learn_thresholds(self.config, ranking.take(own), csr_array(stage.gold[own]))
             at_level[level.columns] = learned[level.columns]
         thresholds = learn_thresholds(self.config, side_by_side(said.train), stage.gold)
-        moves = matching_moves(said.train, said.dev, thresholds)
         if is_last:
             golds = [gold_of(stage.dev_gold, level.columns) for level in self.levels]
             moves = best_moves(said.dev, golds, thresholds)
+        else:
+            moves = matching_moves(said.train, said.dev, thresholds)
         self.passes.append(Pass(network, thresholds, at_level, moves))
         return said
 

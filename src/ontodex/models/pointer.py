@@ -189,42 +189,41 @@ class Pointer:
             wanted = on_device[at, : int(lengths[rows].max())]
             return network(data.batch(rows), wanted, self.config.coverage)
 
-        def score() -> float:
-            return micro(count_by_document(dev_gold, self.decode(dev)))["MiF"]
-
         before = self._untaught(dev, dev_gold) if len(dev) else None
         loop.fit(
             network,
             batches=plan,
             loss=loss,
             config=settings,
-            score=score if len(dev) else None,
+            score=(lambda: self._micro_f(dev, dev_gold)) if len(dev) else None,
             folder=folder,
         )
         # Rounded now, so that what is saved in half precision is exactly what decodes from here on.
         network.half().float().eval()
-        if before is not None:
-            self.length_reward = self._best_reward(dev, dev_gold)
-            if score() < before.reached:
-                logger.warning("the pointer generator learned nothing that helps on dev")
-                network.load_state_dict(before.weights)
-                self.length_reward = before.reward
+        if before is not None and self._tune_reward(dev, dev_gold) < before.reached:
+            logger.warning("the pointer generator learned nothing that helps on dev")
+            network.load_state_dict(before.weights)
+            self.length_reward = before.reward
 
     def _untaught(self, dev: Predicted, dev_gold: csr_array) -> Untaught:
         """What the network does before it learns, which is to copy what is likely enough by itself.
         Its reward is what training is judged with."""
         network = self.fitted().half().float().eval()
-        self.length_reward = self._best_reward(dev, dev_gold)
-        reached = micro(count_by_document(dev_gold, self.decode(dev)))["MiF"]
+        reached = self._tune_reward(dev, dev_gold)
         weights = {name: value.clone() for name, value in network.state_dict().items()}
         return Untaught(weights, self.length_reward, reached)
 
-    def _best_reward(self, dev: Predicted, dev_gold: csr_array) -> float:
+    def _tune_reward(self, dev: Predicted, dev_gold: csr_array) -> float:
+        """Take the reward with the highest micro-F on dev; that micro-F."""
         found: dict[float, float] = {}
         for reward in LENGTH_REWARDS:
             self.length_reward = reward
-            found[reward] = micro(count_by_document(dev_gold, self.decode(dev)))["MiF"]
-        return max(found, key=found.__getitem__)
+            found[reward] = self._micro_f(dev, dev_gold)
+        self.length_reward = max(found, key=found.__getitem__)
+        return found[self.length_reward]
+
+    def _micro_f(self, dev: Predicted, dev_gold: csr_array) -> float:
+        return micro(count_by_document(dev_gold, self.decode(dev)))["MiF"]
 
     def decode(self, predicted: Predicted) -> Ranking:
         """The label set of each document, by falling probability of the step that chose a label."""
