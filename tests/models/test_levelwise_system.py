@@ -128,6 +128,24 @@ def test_answers_are_the_mean_of_both_passes_or_those_of_the_second(system, work
         np.testing.assert_allclose((odds[0] + odds[1]) / 2 + by, odds[2], rtol=1e-3, atol=1e-3)
 
 
+def test_an_explanation_reads_the_neighbours_that_the_answer_read(system, monkeypatch):
+    """Log-odds of pass 1 that are moved far down leave none."""
+    read = []
+    monkeypatch.setattr(
+        "ontodex.models.levelwise._word_weights",
+        lambda network, place, label, streams: read.append(streams.neighbours) or np.empty(0),
+    )
+    first = system.passes[0]
+    doc = next(iter(TEST))
+    for by in (0.0, -50.0):
+        changed = [dataclasses.replace(first, moves=first.moves + by), *system.passes[1:]]
+        monkeypatch.setattr(system, "passes", changed)
+        system.explain(doc, 0)
+    some, none = ([int(one.lengths.sum()) for one in found] for found in read)
+    assert sum(some) > 0
+    assert sum(none) == 0
+
+
 def test_the_pointer_generator_reads_what_reaches_a_share_of_the_threshold(system):
     rankings = system.level_rankings(DEV)[-1]
     kept, more = (system._union(rankings, share) for share in (1.0, 0.2))

@@ -395,10 +395,8 @@ class Levelwise:
         assert self.reading is not None
         streams = self.reading.streams(Corpus.of([doc]), self.device)
         if len(self.passes) > 1:
-            answers = predict(
-                self.passes[0].network, self.levels, streams, None, DEPTH, self.device
-            )
-            streams = dataclasses.replace(streams, neighbours=self._neighbours(answers))
+            neighbours = self._neighbours(self._predict(streams, DEPTH)[0])
+            streams = dataclasses.replace(streams, neighbours=neighbours)
         label = int(np.searchsorted(self.levels[place].columns, column))
         weights = _word_weights(network, place, label, streams)
         return [
