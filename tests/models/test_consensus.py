@@ -256,6 +256,17 @@ def test_members_that_are_missing_or_too_few_are_refused(folders):
         Consensus(ConsensusConfig()).rank(DOCS, 3)
 
 
+def test_a_member_that_knows_its_dev_documents_is_named(folders, caplog):
+    Consensus(ConsensusConfig(members=folders)).fit(TRAIN, TRAIN, LABELS)
+    assert not caplog.records
+    config = Path(folders[1]) / "config.toml"
+    config.write_text(dump({"model": {"name": "popularity"}, "train": {"refit": True}}))
+    store.finish(Path(folders[1]), {})
+    Consensus(ConsensusConfig(members=folders)).fit(TRAIN, TRAIN, LABELS)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "popularity learned from its dev documents too" in caplog.text
+
+
 def test_a_member_that_changed_since_training_is_refused(folders):
     labels = Path(folders[1]) / "labels.tsv"
     labels.write_text(labels.read_text() + "extra\t0\textra\n")

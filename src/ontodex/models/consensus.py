@@ -146,6 +146,12 @@ class Consensus:
             )
         for folder in folders:
             store.verify(folder)
+            if store.load_config(folder).get("train", {}).get("refit"):
+                logger.warning(
+                    "%s learned from its dev documents too (train.refit): decided by those, "
+                    "thresholds come out too high; --dev names others",
+                    folder,
+                )
         members = [read_member(folder, device=self.device) for folder in folders]
         self._join(members, labels, np.ones(len(members)))
         if self.config.weights == "dev" and len(dev):
