@@ -72,6 +72,15 @@ BY_HEART["levelwise"] = {"train": {**LEVELWISE["train"], "epochs": 60}}  # type:
 BY_HEART["dxml"] = BY_HEART["averaged"] = {"train": {**BAGS["train"], "epochs": 80}}
 BY_HEART["lightattention"] = {"train": {**NETWORK["train"], "epochs": 60}}  # type: ignore[dict-item]
 BY_HEART["rankae"] = LONGER
+POINTER = {"embedding": 32, "hidden": 32, "train": {"epochs": 2, "batch": 16}}
+LEARN_ON_GPU = (
+    "attentionxml", "xmlrnn", "xmlcnn", "bowcnn", "averaged", "rankae", "dxml", "lightattention",
+    "levelwise",
+)  # fmt: skip
+ONLY_ON_GPU: dict[str, dict[str, Any]] = {
+    "dxml": {"skip_gram": "torch"},
+    "levelwise": {"hidden": 64, "merge": "pointer", "pointer": POINTER},
+}
 EXEMPT: dict[str, dict[str, str]] = {
     "lightattention": {"text only": "it reads words"},
     "levelwise": {"text only": "it reads words, level by level of an ontology"},
@@ -151,9 +160,10 @@ ODD = Corpus.of(
 )
 
 
-def make(name: str, **more: Any) -> Model:
+def make(name: str, device: str = "cpu", **more: Any) -> Model:
     model_class = find(name)
-    return model_class(build(model_class.Config, {**SMALL.get(name, {}), **more}, "model"))
+    settings = build(model_class.Config, {**SMALL.get(name, {}), **more}, "model")
+    return model_class(settings, device=device)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -381,3 +391,14 @@ def test_its_settings_survive_the_run_folder(name):
     table = tomllib.loads(dump({"model": dataclasses.asdict(settings)}))["model"]
     assert build(type(settings), table, "model") == settings
     assert json.dumps(table)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("learner", LEARN_ON_GPU)
+def test_what_was_learned_on_a_gpu_is_answered_on_a_cpu(learner, tmp_path):
+    fresh = make(learner, device="cuda", **ONLY_ON_GPU.get(learner, {}))
+    fresh.fit(TRAIN, DEV, LABELS)
+    assert p_at_1(fresh, TEST) > 0.6
+    fresh.save(tmp_path)
+    loaded = find(learner).load(tmp_path, LABELS)
+    assert_same(loaded.rank(TEST, 3), fresh.rank(TEST, 3), 0.05)

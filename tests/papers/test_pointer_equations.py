@@ -237,6 +237,13 @@ def test_no_document_gives_a_gradient_that_is_not_finite():
     assert all(p.grad is None or bool(p.grad.isfinite().all()) for p in net.parameters())
 
 
+def test_what_has_decoded_can_still_learn():
+    net, batch = network(), candidates(ROWS)
+    with torch.inference_mode():
+        net.encoded(batch)
+    net(batch, TARGETS, 1.0).backward()
+
+
 # ------------------------------------------------- Eq. 6 on the paper's example, Wolfram Syndrome
 
 NMD, MD, DM, DMT1, WS = range(5)  # each below the one before it

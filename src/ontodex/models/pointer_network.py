@@ -17,7 +17,7 @@ also starts a sequence. Our reading of what the paper leaves open: docs/papers/l
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -200,13 +200,18 @@ class AncestorGate(nn.Module):
         coo = ancestors.tocoo()
         places = torch.from_numpy(np.stack([coo.row, coo.col]).astype(np.int64))
         ones = torch.ones(places.shape[1])
-        # Sparse tensors cannot be in a checkpoint, so this is no buffer; forward moves it once.
+        # Sparse tensors cannot be in a checkpoint, so this is no buffer; `_apply` moves it.
         self.above = torch.sparse_coo_tensor(
             places, ones, ancestors.shape, check_invariants=True
         ).coalesce()
         count = torch.from_numpy(np.diff(ancestors.indptr)).float()
         self.register_buffer("count", count, persistent=False)
         self.count: Tensor
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        # With the module: moved by forward it would belong to inference, if that came first.
+        self.above = fn(self.above)
+        return super()._apply(fn, recurse)
 
     def forward(self, h: Tensor, e: Tensor, candidates: Candidates) -> Tensor:
         default = F.logsigmoid(self.bias)
@@ -215,7 +220,6 @@ class AncestorGate(nn.Module):
         known = own.new_zeros(len(own), n_labels + 1).scatter(
             1, candidates.columns, own * candidates.mask
         )
-        self.above = self.above.to(own)
         log_path = self.count * default + torch.sparse.mm(self.above, known[:, :n_labels].T).T
         return F.pad(self.form(log_path, self.count), (0, 1))  # (n, l + 1)
 
