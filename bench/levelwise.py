@@ -53,7 +53,7 @@ ATTENTIVE: dict[str, Any] = {
 PAPER: dict[str, dict[str, Any]] = {
     "full": {},
     "words": {"inputs": "words", "merge": "threshold"},
-    "keywords": {"inputs": "words+keywords"},
+    "keywords": {"inputs": "words+keywords", "merge": "threshold"},
     "sampling": {"merge": "sampling"},
     "threshold": {"merge": "threshold"},
     "label": {"pointer": {"unit": "label"}},
@@ -63,6 +63,7 @@ PAPER: dict[str, dict[str, Any]] = {
     "max": {"pooling": "max"},
     "fixed": {"pooling": "fixed", "chunks": 8},
     "flat": {"max_level": 1, "merge": "threshold"},
+    "all-keywords": {"inputs": "words+keywords", "merge": "threshold", "documents": "all"},
     "all-documents": {"documents": "all"},
     "expanded": {"expand": "lowest"},
     "shared": {"encoder": "shared"},
@@ -72,6 +73,7 @@ PAPER: dict[str, dict[str, Any]] = {
 ROWS: dict[str, dict[str, Any]] = {
     **{row: {"average_passes": False, **settings} for row, settings in PAPER.items()},
     "averaged": {},
+    "all-averaged": {"documents": "all"},
     "attentive": ATTENTIVE,
     "attentive-threshold": {**ATTENTIVE, "merge": "threshold"},
     "attentive-sampling": {**ATTENTIVE, "merge": "sampling"},
