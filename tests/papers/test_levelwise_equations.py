@@ -25,6 +25,7 @@ from ontodex.models.level_network import (
     WordReader,
     chunk_maxima,
     maxima_by_place,
+    maxima_of_few,
 )
 from ontodex.models.level_plan import (
     MOST_CATEGORIES,
@@ -72,12 +73,18 @@ def maxima_by_loops(x: Tensor, lengths: Tensor, chunks: int) -> Tensor:
     return out
 
 
+def few_maxima(x: Tensor, lengths: Tensor, parts: list[int]) -> list[Tensor]:
+    number = torch.tensor([k for p in parts for k in range(p)])
+    chunks = torch.tensor([p for p in parts for _ in range(p)])
+    return list(maxima_of_few(x, lengths, number, chunks).split(parts, dim=1))
+
+
 @pytest.mark.parametrize("chunks", [1, 2, 3, 5, 8])
 def test_chunk_maxima_equal_the_paper_in_loops(chunks):
     x = torch.randn(6, 7, 3, dtype=torch.double)
     lengths = torch.tensor([7, 6, 5, 3, 1, 0])
     expected = maxima_by_loops(x, lengths, chunks)
-    for maxima in (chunk_maxima, maxima_by_place):  # a CPU's way and a GPU's
+    for maxima in (chunk_maxima, maxima_by_place, few_maxima):  # a CPU's way and a GPU's
         one, other = maxima(x, lengths, [chunks, 2])
         torch.testing.assert_close(one, expected)
         torch.testing.assert_close(other, maxima_by_loops(x, lengths, 2))
@@ -90,7 +97,7 @@ def test_one_chunk_is_max_pooling_and_an_empty_sequence_gives_zeros():
     assert torch.equal(pooled[1], torch.zeros(1, 3))
 
 
-@pytest.mark.parametrize("maxima", [chunk_maxima, maxima_by_place])
+@pytest.mark.parametrize("maxima", [chunk_maxima, maxima_by_place, few_maxima])
 def test_gradients_of_chunk_maxima(maxima):
     x = torch.randn(2, 6, 2, dtype=torch.double, requires_grad=True)
     lengths = torch.tensor([6, 3])
@@ -102,11 +109,12 @@ def test_maxima_are_found_in_half_precision_too():
     lengths = torch.tensor([9, 2, 0])
     for half in (torch.float16, torch.bfloat16):
         low = x.to(half)
-        for one, other in zip(
-            maxima_by_place(low, lengths, [1, 4]), chunk_maxima(x, lengths, [1, 4]), strict=True
-        ):
-            assert one.dtype == half
-            torch.testing.assert_close(one, other.to(half))
+        for maxima in (maxima_by_place, few_maxima):
+            for one, other in zip(
+                maxima(low, lengths, [1, 4]), chunk_maxima(x, lengths, [1, 4]), strict=True
+            ):
+                assert one.dtype == half
+                torch.testing.assert_close(one, other.to(half))
 
 
 def test_convolutions_see_their_window_and_zeros_outside_the_text():
@@ -231,6 +239,12 @@ def test_the_read_out_equals_loops_and_a_label_in_two_categories_has_the_mean():
     torch.testing.assert_close(network.read_out(streams), expected)
 
 
+def test_all_categories_in_one_product_say_what_each_says_alone():
+    network = level_network()
+    z = torch.randn(4, len(LEVEL.categories), SMALL.bottleneck, dtype=torch.double)
+    torch.testing.assert_close(network.by_category(z), network.one_by_one(z))
+
+
 @pytest.mark.parametrize(("reader", "bag"), [("pooling", 0), ("attention", 6)])
 def test_gradients_of_a_level_network(reader, bag):
     network = level_network(reader=reader, bag=bag)
@@ -289,9 +303,10 @@ def test_what_some_documents_of_a_batch_were_told_is_what_they_are_told_alone():
     network = networks(encoder="shared", bag=4, reader="attention")
     words = torch.tensor([[3, 5, 2, 0], [4, 4, 8, 7]]), torch.tensor([3, 4])
     told = network.read(0, words)
-    assert told.take(np.array([0, 1])) is told
+    assert told.take(None) is told
     alone = network.read(0, (words[0][:1, :3], words[1][:1]))
-    torch.testing.assert_close(network(1, told.take(np.array([0])), {}), network(1, alone, {}))
+    some = told.take(torch.tensor([0]))
+    torch.testing.assert_close(network(1, some, {}), network(1, alone, {}))
 
 
 def test_without_windows_the_lstm_reads_the_vectors_themselves():

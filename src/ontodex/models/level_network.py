@@ -16,11 +16,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from typing import Any, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ontodex.features.phrases import PhraseConfig
@@ -37,6 +36,8 @@ Stream = tuple[Tensor, ...]  # ids (n, t) padded with 0, lengths (n,)
 Read = tuple[Tensor, Tensor]  # features (n, t, d), lengths (n,)
 Inputs = Literal["words", "words+keywords", "words+keywords+levels"]
 Shares = Sequence[Tensor]  # for each level, the logits its labels start with
+Sets = Mapping[str | int, Read]  # "keywords", and by the place of a level the labels there
+FEW_PLACES = 32  # of a stream whose chunks are all compared with all places
 KERNEL_UNITS = (64, 128, 256)  # of LSTMs that models/lstm_kernel.py takes
 
 
@@ -118,14 +119,18 @@ def chunk_maxima(x: Tensor, lengths: Tensor, parts: Sequence[int]) -> list[Tenso
     return [_segment_maxima(x, lengths, p) for p in parts]
 
 
-def _starts(lengths: Tensor, chunks: int) -> Tensor:
+def _starts(lengths: Tensor, number: Tensor, chunks: Tensor | int) -> Tensor:
+    """(n, c): the first place of the chunks with these numbers; that after the last is the end."""
+    return (number * lengths[:, None] + chunks - 1) // chunks
+
+
+def _edges(lengths: Tensor, chunks: int) -> Tensor:
     """(n, chunks + 1): the first place of each chunk, and the end."""
-    edges = torch.arange(chunks + 1, device=lengths.device) * lengths[:, None]
-    return (edges + chunks - 1) // chunks
+    return _starts(lengths, torch.arange(chunks + 1, device=lengths.device), chunks)
 
 
 def _segment_maxima(x: Tensor, lengths: Tensor, chunks: int) -> Tensor:
-    sizes = torch.cat([_starts(lengths, chunks).diff(dim=1), x.shape[1] - lengths[:, None]], dim=1)
+    sizes = torch.cat([_edges(lengths, chunks).diff(dim=1), x.shape[1] - lengths[:, None]], dim=1)
     pooled = torch.segment_reduce(x, "max", lengths=sizes, axis=1, unsafe=True)[:, :chunks]
     return pooled.masked_fill((sizes[:, :chunks] == 0)[:, :, None], 0)
 
@@ -142,13 +147,24 @@ def maxima_by_place(x: Tensor, lengths: Tensor, parts: Sequence[int]) -> list[Te
 def _places(x: Tensor, lengths: Tensor, chunks: int) -> tuple[Tensor, Tensor]:
     """(place of the maximum of each chunk (n, chunks, d), whether the chunk has any (n, chunks))"""
     n, t = x.shape[:2]
-    starts = _starts(lengths, chunks)
-    first, after = starts[:, :-1, None], starts[:, 1:, None]
+    edges = _edges(lengths, chunks)
+    first, after = edges[:, :-1, None], edges[:, 1:, None]
     place = first + torch.arange(-(-t // chunks), device=x.device)  # (n, chunks, places of one)
     inside = place < after
     rows = torch.arange(n, device=x.device)[:, None, None]
     seen = x[rows, place.clamp(max=t - 1)].masked_fill(~inside[..., None], -torch.inf)
     return (first + seen.argmax(dim=2)).clamp(max=t - 1), inside[:, :, 0]
+
+
+def maxima_of_few(x: Tensor, lengths: Tensor, number: Tensor, chunks: Tensor) -> Tensor:
+    """(n, c, d): `chunk_maxima` for short sequences on a GPU: every chunk looks at every place, in
+    a handful of operations for all numbers of chunks. Chunk c is number[c] of chunks[c]."""
+    place = torch.arange(x.shape[1], device=x.device)
+    first = _starts(lengths, number, chunks)[..., None]
+    after = _starts(lengths, number + 1, chunks)[..., None]
+    outside = (place < first) | (place >= after)  # (n, c, t)
+    maxima = x[:, None].masked_fill(outside[..., None], -torch.inf).amax(dim=2)
+    return maxima.masked_fill(first >= after, 0)
 
 
 class Convolutions(nn.Module):
@@ -206,32 +222,48 @@ class CategoryPools(nn.Module):
         self.parts = sorted({category.chunks for category in categories})
         self.most = {name: places for name, (_, places) in streams.items()}
         by_part = {p: [g for g, c in enumerate(categories) if c.chunks == p] for p in self.parts}
-        widths = {
-            p: sum(width * min(p, places) for width, places in streams.values()) for p in self.parts
-        }
+        self.widths = [
+            sum(width * min(p, places) for width, places in streams.values()) for p in self.parts
+        ]
         # Without its own scale and shift: the bottleneck after it has both.
-        self.norms = nn.ModuleList(_Norm(widths[p], affine=False) for p in self.parts)
+        self.norm = _Norm(sum(self.widths), affine=False)
         self.drop = nn.Dropout(dropout)
         self.bottlenecks = nn.ModuleList(
-            nn.Linear(widths[p], bottleneck * len(by_part[p])) for p in self.parts
+            nn.Linear(width, bottleneck * len(by_part[p]))
+            for p, width in zip(self.parts, self.widths, strict=True)
         )
         at = torch.tensor([g for p in self.parts for g in by_part[p]], dtype=torch.long)
         self.register_buffer("order", at.argsort(), persistent=False)
+        for name in streams:
+            parts = self.cut(name)
+            number = torch.tensor([k for p in parts for k in range(p)], dtype=torch.long)
+            chunks = torch.tensor([p for p in parts for _ in range(p)], dtype=torch.long)
+            self.register_buffer(f"{name}_chunks", torch.stack([number, chunks]), persistent=False)
         self.bottleneck = bottleneck
 
+    def cut(self, name: str) -> list[int]:
+        """Into how many chunks a stream is cut, for each of `parts`."""
+        return [min(p, self.most[name]) for p in self.parts]
+
     def forward(self, streams: Mapping[str, Read]) -> Tensor:
-        by_stream = [
-            chunk_maxima(x, lengths, [min(p, self.most[name]) for p in self.parts])
-            for name, (x, lengths) in streams.items()
+        by_stream = [self.maxima(name, *read) for name, read in streams.items()]
+        # Streams come in different precisions on a GPU; batch norm takes its figures in fp32.
+        pooled = [maxima[i].flatten(1) for i in range(len(self.parts)) for maxima in by_stream]
+        z = self.drop(self.norm(_wide(torch.cat(pooled, dim=1)))).split(self.widths, dim=1)
+        read = [
+            F.relu(bottleneck(one)).unflatten(1, (-1, self.bottleneck))
+            for one, bottleneck in zip(z, self.bottlenecks, strict=True)
         ]
-        read = []
-        for i, (norm, bottleneck) in enumerate(zip(self.norms, self.bottlenecks, strict=True)):
-            # Streams come in different precisions on a GPU; batch norm takes its figures in fp32.
-            pooled = torch.cat([_wide(maxima[i]).flatten(1) for maxima in by_stream], dim=1)
-            z = self.drop(norm(pooled))
-            read.append(F.relu(bottleneck(z)).unflatten(1, (-1, self.bottleneck)))
         assert isinstance(self.order, Tensor)
         return torch.cat(read, dim=1).index_select(1, self.order)  # (n, g, b)
+
+    def maxima(self, name: str, x: Tensor, lengths: Tensor) -> Sequence[Tensor]:
+        """For each of `parts`, the maxima of a stream's chunks."""
+        if not x.is_cuda or self.most[name] > FEW_PLACES:
+            return chunk_maxima(x, lengths, self.cut(name))
+        return maxima_of_few(x, lengths, *self.get_buffer(f"{name}_chunks")).split(
+            self.cut(name), 1
+        )
 
 
 def _wide(x: Tensor) -> Tensor:
@@ -271,11 +303,10 @@ class Told(NamedTuple):
     lengths: Tensor  # (n,)
     bag: Tensor | None  # (n, width of the bag)
 
-    def take(self, rows: NDArray[Any]) -> Told:
-        """The same of some documents of the batch."""
-        if len(rows) == len(self.h):
+    def take(self, at: Tensor | None) -> Told:
+        """The same of some documents of the batch (None: all)."""
+        if at is None:
             return self
-        at = torch.from_numpy(rows).to(self.h.device, non_blocking=True)
         bag = None if self.bag is None else self.bag[at]
         return Told(self.h.index_select(0, at), self.lengths[at], bag)
 
@@ -313,6 +344,14 @@ class LevelNetwork(nn.Module):
         places = [place for category in categories for place in category.members.tolist()]
         members = torch.tensor(places, dtype=torch.long)
         self.register_buffer("members", members, persistent=False)
+        # Rows of `output` for each category, as many as the largest has, and which are its own.
+        sizes = torch.tensor(self.pairs, dtype=torch.long)
+        first = sizes.cumsum(0)[:, None] - sizes[:, None]
+        number = torch.arange(max(self.pairs, default=0))
+        slots = (first + number) % max(1, len(members))  # (g, most)
+        self.register_buffer("slots", slots, persistent=False)
+        own = (number < sizes[:, None]).flatten().nonzero()[:, 0]
+        self.register_buffer("own", own, persistent=False)
         share = 1 / torch.bincount(members, minlength=len(level)).clamp(min=1)[members]
         self.register_buffer("share", share, persistent=False)
 
@@ -335,13 +374,24 @@ class LevelNetwork(nn.Module):
         if not streams:
             return self.bias
         z = self.pools(streams)  # (n, g, b)
-        # Cut and cast once for all categories: many small ones would cost more than the products.
-        rows = self.output.to(z.dtype).split(self.pairs)
+        logits = self.by_category(z) if z.is_cuda else self.one_by_one(z)  # (n, pairs)
         start = self.bias.expand(len(z), -1)
-        logits = torch.cat([F.linear(one, w) for one, w in zip(z.unbind(1), rows, strict=True)], 1)
         assert isinstance(self.share, Tensor)
         assert isinstance(self.members, Tensor)
         return start.index_add(1, self.members, logits.to(start.dtype) * self.share)  # fmt: skip
+
+    def one_by_one(self, z: Tensor) -> Tensor:
+        """What each category says of its members; (n, g, b) -> (n, pairs)."""
+        rows = self.output.to(z.dtype).split(self.pairs)
+        return torch.cat([F.linear(one, w) for one, w in zip(z.unbind(1), rows, strict=True)], 1)
+
+    def by_category(self, z: Tensor) -> Tensor:
+        """`one_by_one` as a GPU likes it: one product for all categories, each as large as the
+        largest."""
+        slots, own = self.get_buffer("slots"), self.get_buffer("own")
+        rows = self.output.index_select(0, slots.flatten()).unflatten(0, slots.shape)
+        logits = torch.bmm(z.transpose(0, 1), rows.transpose(1, 2))  # (g, n, most)
+        return logits.transpose(0, 1).flatten(1).index_select(1, own)
 
     def hold_rows(self, norm: float) -> None:
         """Scale back the output rows that are longer than `norm` (section 3.3)."""
@@ -431,14 +481,22 @@ class LevelNetworks(nn.Module):
         told = read_together([r.encode for r in readers], [r.convolve(x) for r in readers], lengths)
         return [Told(h, lengths, bag) for h in told]
 
-    def forward(self, place: int, told: Told, sets: Mapping[str, Stream]) -> Tensor:
+    def forward(self, place: int, told: Told, sets: Sets) -> Tensor:
         """(n, l): the logits of one level."""
-        vectors = {name: (self.embed(name, ids), lengths) for name, (ids, lengths) in sets.items()}
-        logits: Tensor = self.level(place)(told, vectors)
+        own: dict[str, str | int] = {"keywords": "keywords", "above": place - 1, "below": place + 1}
+        level = self.level(place)
+        logits: Tensor = level(told, {name: sets[own[name]] for name in level.sets})
         return logits
 
+    def read_sets(self, sets: Mapping[str | int, Stream]) -> dict[str | int, Read]:
+        """Keywords and labels as vectors, once for all levels that read them."""
+        return {
+            name: (self.embed("keywords" if name == "keywords" else "labels", ids), lengths)
+            for name, (ids, lengths) in sets.items()
+        }
+
     def embed(self, stream: str, ids: Tensor) -> Tensor:
-        table = {"words": self.words, "keywords": self.keywords}.get(stream, self.labels)
+        table = {"words": self.words, "keywords": self.keywords, "labels": self.labels}[stream]
         assert table is not None
         vectors: Tensor = table(ids)
         return vectors

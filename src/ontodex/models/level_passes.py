@@ -62,34 +62,34 @@ class Streams:
     keywords: Ragged | None = None
     neighbours: Sequence[Ragged] | None = None  # for each level, the labels predicted at it
 
-    def sets(self, place: int, rows: Rows) -> dict[str, Stream]:
-        """Keywords and predicted labels for the network of one level, padded."""
-        found = {}
+    def sets(self, rows: Rows) -> dict[str | int, Stream]:
+        """Keywords, and by the place of a level the labels predicted at it, padded."""
+        found: dict[str | int, Ragged] = dict(enumerate(self.neighbours or ()))
         if self.keywords is not None:
             found["keywords"] = self.keywords
-        if self.neighbours is not None and place > 0:
-            found["above"] = self.neighbours[place - 1]
-        if self.neighbours is not None and place + 1 < len(self.neighbours):
-            found["below"] = self.neighbours[place + 1]
         return {name: ragged.padded(rows) for name, ragged in found.items()}
 
 
 class Batch:
-    """Some documents in front of the networks: words are read for all levels at once or, where that
-    cannot be, by each level on its own."""
+    """Some documents in front of the networks. What levels have in common is read once: keywords
+    and predicted labels, and words where a reader serves all levels in one go."""
 
     def __init__(self, network: LevelNetworks, data: Streams, rows: Rows) -> None:
         self._network, self._data, self._rows = network, data, rows
         self._told = network.read_at_once(data.words.padded(rows))
+        self._sets = network.read_sets(data.sets(rows))
 
     def logits(self, place: int, inside: Rows) -> Tensor:
         """(n, l): those of a level for the documents at these places of the batch."""
-        rows = self._rows[inside]
+        at, sets = None, self._sets
+        if len(inside) < len(self._rows):
+            at = torch.from_numpy(inside).to(self._data.words.device, non_blocking=True)
+            sets = {name: (x[at], lengths[at]) for name, (x, lengths) in sets.items()}
         if self._told:
-            told = self._told[place].take(inside)
+            told = self._told[place].take(at)
         else:
-            told = self._network.read(place, self._data.words.padded(rows))
-        logits: Tensor = self._network(place, told, self._data.sets(place, rows))
+            told = self._network.read(place, self._data.words.padded(self._rows[inside]))
+        logits: Tensor = self._network(place, told, sets)
         return logits.float()
 
 

@@ -526,6 +526,6 @@ def _word_weights(
             mask = token_mask(told.h, told.lengths)
             weights = level.attend.weights(told.h, mask, label)[0]
             return np.asarray(weights.detach().float().cpu().numpy())
-        logit = network(place, told, streams.sets(place, row))[0, label]
+        logit = network(place, told, network.read_sets(streams.sets(row)))[0, label]
         (gradient,) = torch.autograd.grad(logit, x)
     return np.asarray((gradient * x).sum(-1)[0].detach().float().cpu().numpy())

@@ -291,6 +291,10 @@ class Ragged:
     def __len__(self) -> int:
         return len(self.lengths)
 
+    @property
+    def device(self) -> torch.device:
+        return self._ids.device
+
     def padded(self, rows: NDArray[np.int64]) -> tuple[Tensor, ...]:
         """(ids (n, t) with 0 after the end, lengths (n,)); t is known without asking the device."""
         places, inside, lengths = self.places(rows)
