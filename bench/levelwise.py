@@ -37,11 +37,10 @@ from ontodex.ontology import read_ontology
 from ontodex.train.device import describe, pick
 from ontodex.types import Corpus, LabelSpace, Ranking
 
-# The reader of `attentionxml`, one for all levels, which learn from every document.
+# The reader of `attentionxml`, one for all levels.
 ATTENTIVE: dict[str, Any] = {
     "reader": "attention",
     "encoder": "shared",
-    "documents": "all",
     "windows": [],
     "width": 256,
     "hidden": 512,
@@ -63,8 +62,7 @@ PAPER: dict[str, dict[str, Any]] = {
     "max": {"pooling": "max"},
     "fixed": {"pooling": "fixed", "chunks": 8},
     "flat": {"max_level": 1, "merge": "threshold"},
-    "all-keywords": {"inputs": "words+keywords", "merge": "threshold", "documents": "all"},
-    "all-documents": {"documents": "all"},
+    "own-documents": {"documents": "level"},
     "expanded": {"expand": "lowest"},
     "shared": {"encoder": "shared"},
     "attention": {"reader": "attention"},
@@ -73,7 +71,6 @@ PAPER: dict[str, dict[str, Any]] = {
 ROWS: dict[str, dict[str, Any]] = {
     **{row: {"average_passes": False, **settings} for row, settings in PAPER.items()},
     "averaged": {},
-    "all-averaged": {"documents": "all"},
     "attentive": ATTENTIVE,
     "attentive-threshold": {**ATTENTIVE, "merge": "threshold"},
     "attentive-sampling": {**ATTENTIVE, "merge": "sampling"},

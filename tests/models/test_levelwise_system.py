@@ -24,7 +24,7 @@ from ontodex.features.prepare import PrepareConfig, prepare
 from ontodex.models.base import Decides, Explains, ExplainsSet
 from ontodex.models.level_decide import moved
 from ontodex.models.level_network import LevelwiseConfig
-from ontodex.models.level_passes import fold_of
+from ontodex.models.level_passes import Batch, fold_of
 from ontodex.models.levelwise import Levelwise
 from ontodex.models.pointer import PointerConfig
 from ontodex.ontology.graph import Concept, build
@@ -241,6 +241,23 @@ def test_predictions_for_training_documents_come_from_networks_that_never_saw_th
     scores = seen[0][0].scores(len(labels)).toarray()[:, labels.column["secret"]]
     assert scores[fold == 0].max() < 0.2, "the network for fold 0 learned from fold 1 alone"
     assert scores[fold == 1].min() > 0.8, "and that for fold 1 from documents that all have it"
+
+
+@pytest.mark.parametrize("encoder", ["level", "shared"])
+def test_a_level_may_learn_from_its_own_documents_which_are_read_as_they_are_alone(encoder):
+    config = dataclasses.replace(CONFIG, documents="level", encoder=encoder, train=BRIEF)
+    bare = Corpus.of(
+        Doc(f"{i}", {"text": "very much roads"}, ("roads",), ("town",)) for i in range(4)
+    )
+    system = Levelwise(config)
+    system.fit(Corpus.of([*bare, *TRAIN]), DEV, LABELS)
+    stage = system.stage(Corpus.of([*bare, *TRAIN]), DEV, LABELS)
+    assert stage.targets.teaches[0].all()
+    assert not stage.targets.teaches[1][:4].any(), "they have no label at level 2"
+    network, rows, inside = system.passes[0].network, np.arange(9), np.array([1, 4, 8])
+    some = Batch(network, stage.streams, rows).logits(1, inside)
+    alone = Batch(network, stage.streams, rows[inside]).logits(1, np.arange(3))
+    torch.testing.assert_close(some, alone)
 
 
 def test_one_level_is_a_flat_network(work):

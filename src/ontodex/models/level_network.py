@@ -49,7 +49,7 @@ class LevelwiseConfig(PhraseConfig, NeuralConfig):
     max_level: int = 7  # deeper concepts fold into this level; 1 = one flat network
     level_of: LevelRule = "min"  # a concept with several positions: the shallowest or the deepest
     expand: Expand = "none"  # ancestors added to gold for training (paper: lowest)
-    documents: Literal["level", "all"] = "level"  # a level learns from those it has labels in
+    documents: Literal["level", "all"] = "all"  # level (paper): those with labels at a level
     inputs: Inputs = "words+keywords+levels"
     keywords: Literal["auto", "author", "phrases"] = "auto"  # auto: author's where most docs have
     keyword_count: int = 3  # a keyword must occur so often in training to have its own vector
