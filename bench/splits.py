@@ -85,9 +85,11 @@ def kept(
 
 
 def measure(ranking: Ranking, seconds: float, gold: csr_array) -> dict[str, float]:
-    """P and nDCG at 1, 3, 5, in percent, and the seconds."""
+    """P and nDCG at 1, 3, 5, in percent, of the documents that have labels, and the seconds."""
+    labelled = np.diff(gold.indptr) > 0
+    gold, ranking = csr_array(gold[labelled]), ranking.take(labelled)
     found = {
-        f"{name}@{k}": 100 * float(np.nanmean(metric(k, gold, ranking)))
+        f"{name}@{k}": 100 * float(metric(k, gold, ranking).mean())
         for name, metric in METRICS.items()
         for k in (1, 3, 5)
     }
