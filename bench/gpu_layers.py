@@ -1,19 +1,19 @@
-"""The two costly layers of AttentionXML on a GPU, each beside the plain form, in one run.
+"""The costly layers of our networks on a GPU, each beside the plain form, in one run.
 
-    python bench/gpu_layers.py
+    python bench/gpu_layers.py [attention encoder levels]
 
 Label attention: forward, backward and BCE of one batch, up to the logits; "paper" attends to the
 LSTM's states and applies the fully connected layer to what each label read. Errors: distance of the
 logits, and of the gradient of the queries, from those of float64 on the same inputs, relative.
-Encoder: forward and backward of a BiLSTM.
-Prints two Markdown tables; milliseconds are medians of 20 batches, memory is the peak above the
+Encoder: forward and backward of a BiLSTM. Levels: the same of one BiLSTM a level of `levelwise`.
+Prints a Markdown table each; milliseconds are medians of 20 batches, memory is the peak above the
 inputs. Needs a CUDA device.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from ontodex.models.label_attention import attention, compiled, flat_logits
 from ontodex.models.parts import BiLSTM
 
+Form = Callable[[Sequence[BiLSTM], Sequence[Tensor], Tensor], list[Tensor]]
 GIB = 2**30
 # The fully connected layer's, the same everywhere: it keeps values off the corner of ReLU, where
 # rounding flips a gradient in any form.
@@ -183,13 +184,69 @@ def encoder_table() -> None:
             say(f"| {sizes} | {name} | {ms:.1f} | {first / ms:.1f} | {gib:.1f} |")
 
 
+def one_by_one(encoders: Sequence[BiLSTM], x: Sequence[Tensor], lengths: Tensor) -> list[Tensor]:
+    return [encoder(one, lengths) for encoder, one in zip(encoders, x, strict=True)]
+
+
+class InStreams:
+    """Each level in a stream of the GPU that is its own."""
+
+    def __init__(self, levels: int) -> None:
+        self.streams = [torch.cuda.Stream() for _ in range(levels)]
+
+    def __call__(
+        self, encoders: Sequence[BiLSTM], x: Sequence[Tensor], lengths: Tensor
+    ) -> list[Tensor]:
+        here, told = torch.cuda.current_stream(), []
+        for stream, encoder, one in zip(self.streams, encoders, x, strict=True):
+            stream.wait_stream(here)
+            with torch.cuda.stream(stream):
+                told.append(encoder(one, lengths))
+        for stream in self.streams:
+            here.wait_stream(stream)
+        return told
+
+
+def levels_and_back(
+    form: Form, encoders: Sequence[BiLSTM], x: Sequence[Tensor], lengths: Tensor
+) -> None:
+    with torch.autocast("cuda", torch.bfloat16):
+        told = form(encoders, x, lengths)
+    torch.stack([h.float().mean() for h in told]).sum().backward()
+
+
+def levels_table() -> None:
+    from ontodex.models.lstm_kernel import read_together
+
+    say("| levels, documents, tokens, width, units | form | ms | x | GiB |")
+    say("|---|---|---|---|---|")
+    for levels, n, t, width, units in [(4, 256, 500, 384, 256), (7, 128, 150, 384, 256)]:
+        x = [torch.randn(n, t, width, device="cuda", requires_grad=True) for _ in range(levels)]
+        lengths = torch.randint(t // 2, t + 1, (n,), device="cuda")
+        encoders = [BiLSTM(width, units).cuda() for _ in range(levels)]
+
+        forms: dict[str, Form] = {
+            "one by one, cuDNN": one_by_one,
+            "in streams of their own, cuDNN": InStreams(levels),
+            "side by side, one kernel": read_together,
+        }
+        first = 0.0
+        for name, form in forms.items():
+            ms, gib = measure(partial(levels_and_back, form, encoders, x, lengths))
+            first = first or ms
+            sizes = f"{levels}, {n}, {t}, {width}, {units}"
+            say(f"| {sizes} | {name} | {ms:.1f} | {first / ms:.1f} | {gib:.1f} |")
+
+
 def say(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
+TABLES = {"attention": label_attention_table, "encoder": encoder_table, "levels": levels_table}
+
 if __name__ == "__main__":
     say(f"{torch.cuda.get_device_name()}, torch {torch.__version__}\n")
-    label_attention_table()
-    say("")
-    encoder_table()
+    for table in sys.argv[1:] or TABLES:
+        TABLES[table]()
+        say("")
