@@ -14,18 +14,13 @@ from torch import Tensor
 from ontodex.decide.ofo import OFO
 from ontodex.models.level_decide import Sampling, stream_curve
 from ontodex.models.level_network import (
-    CategoryPools,
     Convolutions,
     LevelNetwork,
     LevelNetworks,
     LevelwiseConfig,
-    Read,
     Tables,
     Told,
     WordReader,
-    chunk_maxima,
-    maxima_by_place,
-    maxima_of_few,
 )
 from ontodex.models.level_plan import (
     MOST_CATEGORIES,
@@ -35,6 +30,13 @@ from ontodex.models.level_plan import (
     deal_out,
     gold_of,
     plan_levels,
+)
+from ontodex.models.level_pooling import (
+    CategoryPools,
+    Read,
+    chunk_maxima,
+    maxima_by_place,
+    maxima_of_few,
 )
 from ontodex.ontology.levels import UNPLACED, Levels
 from ontodex.types import Ranking

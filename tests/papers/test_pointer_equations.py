@@ -242,6 +242,8 @@ def test_what_has_decoded_can_still_learn():
     with torch.inference_mode():
         net.encoded(batch)
     net(batch, TARGETS, 1.0).backward()
+    assert net.gate.bias.grad is not None
+    assert float(net.gate.bias.grad) != 0
 
 
 # ------------------------------------------------- Eq. 6 on the paper's example, Wolfram Syndrome

@@ -24,7 +24,8 @@ from torch import Tensor, nn
 
 from ontodex.features.phrases import PhraseConfig
 from ontodex.models.label_attention import attention, label_logits
-from ontodex.models.level_plan import Category, Level, Pooling
+from ontodex.models.level_plan import Level, Pooling
+from ontodex.models.level_pooling import CategoryPools, Read
 from ontodex.models.neural import NeuralConfig
 from ontodex.models.parts import BiLSTM, WordBag, Words, token_mask
 from ontodex.models.pointer import PointerConfig
@@ -33,11 +34,9 @@ from ontodex.ontology.levels import Rule as LevelRule
 from ontodex.train.loop import LoopConfig
 
 Stream = tuple[Tensor, ...]  # ids (n, t) padded with 0, lengths (n,)
-Read = tuple[Tensor, Tensor]  # features (n, t, d), lengths (n,)
 Inputs = Literal["words", "words+keywords", "words+keywords+levels"]
 Shares = Sequence[Tensor]  # for each level, the logits its labels start with
 Sets = Mapping[str | int, Read]  # "keywords", and by the place of a level the labels there
-FEW_PLACES = 32  # of a stream whose chunks are all compared with all places
 KERNEL_UNITS = (64, 128, 256)  # of LSTMs that models/lstm_kernel.py takes
 
 
@@ -109,64 +108,6 @@ class LevelwiseConfig(PhraseConfig, NeuralConfig):
         return self.inputs == "words+keywords+levels"
 
 
-def chunk_maxima(x: Tensor, lengths: Tensor, parts: Sequence[int]) -> list[Tensor]:
-    """For each number of chunks p in `parts`, (n, p, d): P[c], the maximum of each near-equal chunk
-    of each sequence's own length (section 2.1.3). Place t of a sequence of length L is in chunk
-    floor(t p / L); a chunk that is empty, because the sequence is shorter than p, is 0. x is
-    (n, t, d)."""
-    if x.is_cuda:
-        return maxima_by_place(x, lengths, parts)
-    return [_segment_maxima(x, lengths, p) for p in parts]
-
-
-def _starts(lengths: Tensor, number: Tensor, chunks: Tensor | int) -> Tensor:
-    """(n, c): the first place of the chunks with these numbers; that after the last is the end."""
-    return (number * lengths[:, None] + chunks - 1) // chunks
-
-
-def _edges(lengths: Tensor, chunks: int) -> Tensor:
-    """(n, chunks + 1): the first place of each chunk, and the end."""
-    return _starts(lengths, torch.arange(chunks + 1, device=lengths.device), chunks)
-
-
-def _segment_maxima(x: Tensor, lengths: Tensor, chunks: int) -> Tensor:
-    sizes = torch.cat([_edges(lengths, chunks).diff(dim=1), x.shape[1] - lengths[:, None]], dim=1)
-    pooled = torch.segment_reduce(x, "max", lengths=sizes, axis=1, unsafe=True)[:, :chunks]
-    return pooled.masked_fill((sizes[:, :chunks] == 0)[:, :, None], 0)
-
-
-def maxima_by_place(x: Tensor, lengths: Tensor, parts: Sequence[int]) -> list[Tensor]:
-    """`chunk_maxima` as a GPU likes it: where the maxima stand is found without gradients, and one
-    gather fetches all of them."""
-    found = [_places(x.detach(), lengths, p) for p in parts]
-    maxima = x.gather(1, torch.cat([at for at, _ in found], dim=1))  # (n, sum of parts, d)
-    filled = torch.cat([inside for _, inside in found], dim=1)
-    return list(maxima.masked_fill(~filled[:, :, None], 0).split(list(parts), dim=1))
-
-
-def _places(x: Tensor, lengths: Tensor, chunks: int) -> tuple[Tensor, Tensor]:
-    """(place of the maximum of each chunk (n, chunks, d), whether the chunk has any (n, chunks))"""
-    n, t = x.shape[:2]
-    edges = _edges(lengths, chunks)
-    first, after = edges[:, :-1, None], edges[:, 1:, None]
-    place = first + torch.arange(-(-t // chunks), device=x.device)  # (n, chunks, places of one)
-    inside = place < after
-    rows = torch.arange(n, device=x.device)[:, None, None]
-    seen = x[rows, place.clamp(max=t - 1)].masked_fill(~inside[..., None], -torch.inf)
-    return (first + seen.argmax(dim=2)).clamp(max=t - 1), inside[:, :, 0]
-
-
-def maxima_of_few(x: Tensor, lengths: Tensor, number: Tensor, chunks: Tensor) -> Tensor:
-    """(n, c, d): `chunk_maxima` for short sequences on a GPU: every chunk looks at every place, in
-    a handful of operations for all numbers of chunks. Chunk c is number[c] of chunks[c]."""
-    place = torch.arange(x.shape[1], device=x.device)
-    first = _starts(lengths, number, chunks)[..., None]
-    after = _starts(lengths, number + 1, chunks)[..., None]
-    outside = (place < first) | (place >= after)  # (n, c, t)
-    maxima = x[:, None].masked_fill(outside[..., None], -torch.inf).amax(dim=2)
-    return maxima.masked_fill(first >= after, 0)
-
-
 class Convolutions(nn.Module):
     """Windows of several widths around each place, ReLU. Zeros stand before and after a text, so
     every place has all features and padding adds none."""
@@ -201,82 +142,6 @@ class Convolutions(nn.Module):
         weight = torch.cat([F.pad(c.weight, w) for c, w in zip(layers, around, strict=True)])
         bias = torch.cat([c.bias for c in layers if c.bias is not None])
         return F.relu(F.linear(seen, weight.transpose(1, 2).flatten(1), bias))
-
-
-class CategoryPools(nn.Module):
-    """Category-dependent dynamic max pooling and the bottleneck of each category.
-
-    Categories with equally many chunks pool the same numbers, so their bottlenecks are rows of one
-    matrix. Each stream is pooled on its own: no chunk mixes two. A stream of sets is never cut
-    finer than its longest set.
-    """
-
-    def __init__(
-        self,
-        categories: Sequence[Category],
-        streams: Mapping[str, tuple[int, int]],  # name -> (features of a place, most places)
-        bottleneck: int,
-        dropout: float,
-    ) -> None:
-        super().__init__()
-        self.parts = sorted({category.chunks for category in categories})
-        self.most = {name: places for name, (_, places) in streams.items()}
-        by_part = {p: [g for g, c in enumerate(categories) if c.chunks == p] for p in self.parts}
-        self.widths = [
-            sum(width * min(p, places) for width, places in streams.values()) for p in self.parts
-        ]
-        # Without its own scale and shift: the bottleneck after it has both.
-        self.norm = _Norm(sum(self.widths), affine=False)
-        self.drop = nn.Dropout(dropout)
-        self.bottlenecks = nn.ModuleList(
-            nn.Linear(width, bottleneck * len(by_part[p]))
-            for p, width in zip(self.parts, self.widths, strict=True)
-        )
-        at = torch.tensor([g for p in self.parts for g in by_part[p]], dtype=torch.long)
-        self.register_buffer("order", at.argsort(), persistent=False)
-        for name in streams:
-            parts = self.cut(name)
-            number = torch.tensor([k for p in parts for k in range(p)], dtype=torch.long)
-            chunks = torch.tensor([p for p in parts for _ in range(p)], dtype=torch.long)
-            self.register_buffer(f"{name}_chunks", torch.stack([number, chunks]), persistent=False)
-        self.bottleneck = bottleneck
-
-    def cut(self, name: str) -> list[int]:
-        """Into how many chunks a stream is cut, for each of `parts`."""
-        return [min(p, self.most[name]) for p in self.parts]
-
-    def forward(self, streams: Mapping[str, Read]) -> Tensor:
-        by_stream = [self.maxima(name, *read) for name, read in streams.items()]
-        # Streams come in different precisions on a GPU; batch norm takes its figures in fp32.
-        pooled = [maxima[i].flatten(1) for i in range(len(self.parts)) for maxima in by_stream]
-        z = self.drop(self.norm(_wide(torch.cat(pooled, dim=1)))).split(self.widths, dim=1)
-        read = [
-            F.relu(bottleneck(one)).unflatten(1, (-1, self.bottleneck))
-            for one, bottleneck in zip(z, self.bottlenecks, strict=True)
-        ]
-        assert isinstance(self.order, Tensor)
-        return torch.cat(read, dim=1).index_select(1, self.order)  # (n, g, b)
-
-    def maxima(self, name: str, x: Tensor, lengths: Tensor) -> Sequence[Tensor]:
-        """For each of `parts`, the maxima of a stream's chunks."""
-        if not x.is_cuda or self.most[name] > FEW_PLACES:
-            return chunk_maxima(x, lengths, self.cut(name))
-        return maxima_of_few(x, lengths, *self.get_buffer(f"{name}_chunks")).split(
-            self.cut(name), 1
-        )
-
-
-def _wide(x: Tensor) -> Tensor:
-    return x.to(torch.promote_types(x.dtype, torch.float32))
-
-
-class _Norm(nn.BatchNorm1d):
-    """Batch norm that takes the running figures for a batch of one, whose variance says nothing."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self.training and len(x) > 1:
-            return super().forward(x)
-        return F.batch_norm(x, self.running_mean, self.running_var, eps=self.eps)
 
 
 class WordReader(nn.Module):

@@ -5,8 +5,9 @@
             (its log-odds, or the mean of both passes')
 
 level_plan.py has the levels, level_reading.py the streams, level_network.py the network of a level,
-level_passes.py its training, level_decide.py OFO, pointer.py the pointer generator; this file is
-the system they make. Readings and deviations: docs/papers/levelwise.md.
+level_pooling.py its pooling, level_passes.py its training, level_decide.py OFO, pointer.py the
+pointer generator; this file is the system they make. Readings and deviations:
+docs/papers/levelwise.md.
 """
 
 from __future__ import annotations
