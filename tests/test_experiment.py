@@ -236,6 +236,23 @@ consensus = ["lines", "floor"]
     assert "lines: 2 seeds" in (out / "results.md").read_text()
 
 
+def test_a_seed_reaches_every_training_of_a_system(tmp_path):
+    text = """
+[corpora.small]
+train = "train.jsonl"
+test = "test.jsonl"
+[[systems]]
+name = "levels"
+model = "levelwise"
+seeds = [5]
+settings.model.pointer.train.epochs = 2
+"""
+    known = read_plan(plan(tmp_path, text))
+    ((_, tables),) = known.jobs(known.systems["levels"], tmp_path)
+    assert tables["model"]["train"] == {"seed": 5}
+    assert tables["model"]["pointer"]["train"] == {"seed": 5, "epochs": 2}
+
+
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
@@ -262,6 +279,33 @@ def test_a_mistake_in_the_file_is_known_before_anything_runs(tmp_path, old, new,
     with pytest.raises(ConfigError, match=complaint):
         run_experiment(plan(tmp_path, PLAN.replace(old, new)), tmp_path / "out", root=tmp_path)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_system_like_another_has_its_model_and_its_settings_but_for_what_differs(tmp_path):
+    text = (
+        PLAN
+        + """
+[[systems]]
+name = "nearer"
+like = "near"
+settings.model.neighbours = 3
+settings.decide.rule = "ofo"
+[[systems]]
+name = "nearest"
+like = "nearer"
+settings.model.neighbours = 1
+"""
+    )
+    text = text.replace('model = "knn"', 'model = "knn"\nsettings.model.exponent = 2.0')
+    systems = read_plan(plan(tmp_path, text)).systems
+    assert systems["nearest"].model == "knn"
+    assert systems["nearest"].settings == {
+        "model": {"exponent": 2.0, "neighbours": 1}, "decide": {"rule": "ofo"}
+    }  # fmt: skip
+    assert systems["nearer"].settings["model"]["neighbours"] == 3
+    assert systems["near"].settings == {"model": {"exponent": 2.0}}
+    with pytest.raises(ConfigError, match="no 'neer'; did you mean 'near'"):
+        read_plan(plan(tmp_path, text.replace('like = "near"', 'like = "neer"')))
 
 
 def test_a_consensus_needs_its_members_on_the_same_corpora(tmp_path):

@@ -58,6 +58,16 @@ def _apply(tables: Table, override: str) -> None:
     tables[key] = value
 
 
+def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> Table:
+    """Both tables in one; the other's values count, within inner tables too."""
+    both = dict(one)
+    for key, value in other.items():
+        inner = both.get(key)
+        is_table = isinstance(inner, dict) and isinstance(value, dict)
+        both[key] = merged(inner, value) if is_table else value  # type: ignore[arg-type]
+    return both
+
+
 def build(cls: type[T], table: Mapping[str, Any], where: str) -> T:
     """Fill dataclass `cls` from `table`; `where` is the table's name in messages."""
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ontodex import config, data
-from ontodex.config import Table, build, nearest
+from ontodex.config import Table, build, merged, nearest
 from ontodex.corrupt import NOISES, Noise, corrupt_corpus
 from ontodex.curves import Curve
 from ontodex.errors import ConfigError, OntodexError, RunError
@@ -143,7 +143,7 @@ class Plan:
 
 
 def _tables(system: SystemPlan, model: Table) -> Table:
-    return {**system.settings, "model": {**system.settings.get("model", {}), **model}}
+    return merged(system.settings, {"model": model})
 
 
 def _seeded(tables: Table, seed: int) -> Table:
@@ -151,9 +151,11 @@ def _seeded(tables: Table, seed: int) -> Table:
     model = tables["model"]
     fields = {f.name for f in dataclasses.fields(find(model["name"]).Config)}
     if "seed" in fields:
-        return {**tables, "model": {**model, "seed": seed}}
+        return merged(tables, {"model": {"seed": seed}})
     if "train" in fields:
-        return {**tables, "model": {**model, "train": {**model.get("train", {}), "seed": seed}}}
+        own = {"train": {"seed": seed}}
+        inner = {"pointer": own} if "pointer" in fields else {}  # it has a training of its own
+        return merged(tables, {"model": {**own, **inner}})
     raise ConfigError(f"seeds: the system {model['name']!r} takes none", hint="leave seeds out")
 
 
@@ -188,7 +190,10 @@ def _system(
 ) -> SystemPlan:
     name = _named(table.get("name"), "systems")
     settings = _table(table.get("settings", {}), f"systems {name}: settings")
-    rest = {key: value for key, value in table.items() if key != "settings"}
+    rest = {key: value for key, value in table.items() if key not in ("settings", "like")}
+    if "like" in table:
+        like = above[_known(str(table["like"]), above, f"systems {name}: like")]
+        rest, settings = {"model": like.model, **rest}, merged(like.settings, settings)
     system = dataclasses.replace(build(SystemPlan, rest, f"systems {name}"), settings=settings)
     if name in above:
         raise ConfigError(f"[[systems]] two are named {name!r}")
