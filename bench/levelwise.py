@@ -1,18 +1,20 @@
 """Every row of the tables of paper 000 in our numbers, from a prepared folder.
 
     python bench/levelwise.py carried/eurlex out --ontology carried/eurlex/ontology.json \
-        --rows full words sampling threshold label max flat --seeds 1 --set model.max_level=4
-    python bench/levelwise_tables.py out
+        --set model.max_level=4
+    python bench/levelwise.py carried/medline out --ontology carried/medline/ontology.json --paper
 
 The folder is what `ontodex prepare train dev test --out` wrote; nothing outside the core is needed,
 so this runs on a GPU machine. What is finished lies below `out`: a command that was stopped goes
-on, and rows that differ only after pass 1 or pass 2 share them. levelwise_tables.py makes tables,
-claims and figures of the result files. `--steps N` only measures what a step of training costs.
+on, and rows that differ only after pass 1 or pass 2 share them. At the end levelwise_tables.py
+makes tables, claims and figures of all result files in `out`; `--paper` and `--beside` are its own.
+`--steps N` only measures what a step of training costs.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import logging
 import sys
@@ -25,29 +27,31 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from ontodex.config import build, read
+import levelwise_tables
+from ontodex.config import build, merged, read
 from ontodex.decide.threshold import above
 from ontodex.evaluate import evaluate
 from ontodex.evaluate.sets import count_by_document, count_by_label, macro, micro
-from ontodex.models.level_decide import best_moves, moved
-from ontodex.models.level_passes import Batch, precision
+from ontodex.models.level_decide import DEPTH, MOVES, moved, refine
+from ontodex.models.level_passes import Batch, neighbour_streams, precision
 from ontodex.models.level_plan import gold_of
 from ontodex.models.levelwise import Levelwise
 from ontodex.ontology import read_ontology
 from ontodex.train.device import describe, pick
 from ontodex.types import Corpus, LabelSpace, Ranking
 
-# The reader of `attentionxml`, one for all levels.
-ATTENTIVE: dict[str, Any] = {
-    "reader": "attention",
-    "encoder": "shared",
-    "windows": [],
-    "width": 256,
-    "hidden": 512,
-    "value": 512,
-    "bag": 1024,
-    "word_dropout": 0.3,
-    "train": {"batch": 128, "epochs": 8},
+# The paper's network, in sizes of ours; answers by pass 2 alone.
+POOLING: dict[str, Any] = {
+    "reader": "pooling",
+    "encoder": "level",
+    "windows": [3, 4, 5],
+    "width": 320,
+    "hidden": 256,
+    "value": 256,
+    "bag": 0,
+    "word_dropout": 0.2,
+    "average_passes": False,
+    "train": {"batch": 256},
 }
 PAPER: dict[str, dict[str, Any]] = {
     "full": {},
@@ -66,19 +70,28 @@ PAPER: dict[str, dict[str, Any]] = {
     "expanded": {"expand": "lowest"},
     "shared": {"encoder": "shared"},
     "attention": {"reader": "attention"},
-    "attentive-last": ATTENTIVE,
-}  # these answer by pass 2 alone
-ROWS: dict[str, dict[str, Any]] = {
-    **{row: {"average_passes": False, **settings} for row, settings in PAPER.items()},
-    "averaged": {},
-    "attentive": ATTENTIVE,
-    "attentive-threshold": {**ATTENTIVE, "merge": "threshold"},
-    "attentive-sampling": {**ATTENTIVE, "merge": "sampling"},
-    "attentive-flat": {**ATTENTIVE, "max_level": 1, "merge": "threshold"},
+    "averaged": {"average_passes": True},
 }
+ATTENTIVE: dict[str, dict[str, Any]] = {  # the default
+    "attentive": {},
+    "attentive-last": {"average_passes": False},
+    "attentive-threshold": {"merge": "threshold"},
+    "attentive-sampling": {"merge": "sampling"},
+    "attentive-flat": {"max_level": 1, "merge": "threshold"},
+}
+AS_PRINTED = Path(__file__).parent.parent / "experiments" / "paper" / "levelwise.toml"
+ROWS = {**{row: {**POOLING, **settings} for row, settings in PAPER.items()}, **ATTENTIVE}
+ROWS["paper"] = {k: v for k, v in read(AS_PRINTED)["model"].items() if k != "name"}
+# What Tables 2 to 5 and the claims are made of; experiments/levelwise.toml has the same.
+TABLED = (
+    "full", "words", "keywords", "sampling", "threshold", "label", "max", "flat", "averaged",
+    "attention", "attentive", "attentive-last", "attentive-flat",
+)  # fmt: skip
 RANKED = ("P@1", "P@3", "P@5", "nDCG@1", "nDCG@3", "nDCG@5")
 SETS = ("MiP", "MiR", "MiF", "MaP", "MaR", "MaF")
+RANKS = 100
 MOST_K = 10
+JUDGED = ("MiF", "MaF")  # of a level
 RARE = ((10, 14), (15, 19), (20, 29), (30, 39), (40, 50))  # training documents of rare labels
 
 
@@ -87,7 +100,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--ontology", type=Path, required=True)
-    parser.add_argument("--rows", nargs="+", default=["full"], choices=list(ROWS))
+    parser.add_argument("--rows", nargs="+", default=TABLED, choices=list(ROWS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument(
         "--set", dest="common", action="append", default=[], help="a row outranks it"
@@ -95,6 +108,8 @@ def main() -> None:
     parser.add_argument("--over", action="append", default=[], help="outranks the rows' settings")
     parser.add_argument("--min-count", type=int, default=1, help="of labels, in training")
     parser.add_argument("--steps", type=int, help="only time so many steps of each row")
+    parser.add_argument("--paper", action="store_true", help="the paper's figures beside ours")
+    parser.add_argument("--beside", type=Path, help="a file of results of other systems")
     arguments = parser.parse_args()
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
     corpora = {part: Corpus.open(arguments.folder / part) for part in ("train", "dev", "test")}
@@ -114,6 +129,9 @@ def main() -> None:
                 found = {"row": row, "seed": seed, **measure(system, corpora, labels)}
                 result.write_text(json.dumps(found, indent=1) + "\n")
             say(json.dumps(summary(json.loads(result.read_text()))))
+    if not arguments.steps:
+        beside = ["--beside", str(arguments.beside)] if arguments.beside else []
+        levelwise_tables.main([str(arguments.out), *["--paper"] * arguments.paper, *beside])
 
 
 def say(line: str) -> None:
@@ -123,59 +141,64 @@ def say(line: str) -> None:
 
 def begin(row: str, seed: int, common: Sequence[str], over: Sequence[str]) -> Levelwise:
     """The system of a row."""
-    model = joined(read(None, common).get("model", {}), ROWS[row])
-    model = joined(model, read(None, over).get("model", {}))
-    model = joined(model, {"train": {"seed": seed}, "pointer": {"train": {"seed": seed}}})
+    model = merged(read(None, common).get("model", {}), ROWS[row])
+    model = merged(model, read(None, over).get("model", {}))
+    model = merged(model, {"train": {"seed": seed}, "pointer": {"train": {"seed": seed}}})
     return Levelwise(build(Levelwise.Config, model, "model"), device=pick("auto"))
-
-
-def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Both tables in one; the other's values count, within inner tables too."""
-    both = dict(one)
-    for key, value in other.items():
-        both[key] = joined(both.get(key, {}), value) if isinstance(value, dict) else value
-    return both
 
 
 def measure(system: Levelwise, corpora: Mapping[str, Corpus], labels: LabelSpace) -> dict[str, Any]:
     """Train one row, or what of it is not there yet, and measure everything on test."""
     device = system.device
     began = time.monotonic()
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
     system.fit(corpora["train"], corpora["dev"], labels)
     took = time.monotonic() - began
     began = time.monotonic()
-    ranking = system.rank(corpora["test"], 100)
-    speed = len(ranking) / (time.monotonic() - began)
-    decided = {part: system.decide(corpora[part]) for part in ("dev", "test")}
+    levels = {part: system.level_rankings(corpora[part], RANKS) for part in ("test", "dev")}
+    test, dev = (system.merge(levels[part][-1], RANKS) for part in ("test", "dev"))
+    speed = (len(test.ranking) + len(dev.ranking)) / (time.monotonic() - began)
     gold = {part: labels.gold(corpora[part]) for part in ("dev", "test")}
-    metrics = evaluate(gold["test"], ranking, decided["test"], labels, replicates=0)
+    metrics = evaluate(gold["test"], test.ranking, test.chosen, labels, replicates=0)
     seconds = {name: round(value, 1) for name, value in system.seconds.items()}
+    total = round(sum(seconds.values()), 1)
     memory = torch.cuda.max_memory_allocated() / 2**30 if device.type == "cuda" else None
     return {
         "hardware": describe(str(device)),
-        "seconds": {"in this process": round(took, 1), **seconds, "in all": sum(seconds.values())},
+        "keywords": keyword_stream(system),
+        "seconds": {"in this process": round(took, 1), **seconds, "in all": total},
         "memory GiB": memory and round(memory, 2),
         "documents a second": round(speed),
         "test": {name: round(100 * metrics[name], 2) for name in (*RANKED, "PSP@5", *SETS)},
-        "dev": figures(gold["dev"], decided["dev"]),
-        "passes": level_metrics(system, corpora, labels),
-        "rare": rare_recall(gold["test"], [decided["test"]], labels),
+        "dev": figures(gold["dev"], dev.chosen),
+        "passes": level_metrics(system, levels, gold, labels),
+        "rare": rare_recall(gold["test"], test.chosen, labels),
         "curves": system.curves,
         "share of a step": level_shares(system, corpora["train"]),
     }
+
+
+def keyword_stream(system: Levelwise) -> str:
+    """What the stream of keywords holds: the author's, or phrases extracted from the text."""
+    assert system.reading is not None
+    if system.reading.keywords is None:
+        return "none"
+    return "keywords" if system.reading.phrases is None else "phrases"
 
 
 # ------------------------------------------------------------------------------------ each level
 
 
 def level_metrics(
-    system: Levelwise, corpora: Mapping[str, Corpus], labels: LabelSpace
+    system: Levelwise,
+    said: Mapping[str, list[list[Ranking]]],
+    golds: Mapping[str, csr_array],
+    labels: LabelSpace,
 ) -> list[dict[str, Any]]:
     """For each pass, for each level: the best fixed K (chosen on dev) and OFO, on the test
-    documents that have a label there; and the recall of rare labels over all levels."""
+    documents that have a label there; of what was said of dev and test."""
     found = []
-    dev, test = (system.level_rankings(corpora[part]) for part in ("dev", "test"))
-    golds = {part: labels.gold(corpora[part]) for part in ("dev", "test")}
     for number, one in enumerate(system.passes):
         levels: dict[str, Any] = {}
         for place, level in enumerate(system.levels):
@@ -185,22 +208,27 @@ def level_metrics(
                 rest = level.columns[level.columns != names["Humans"]]
                 groups[f"{level.number} without Humans"] = rest
             # Moved for documents that may have no label here; those measured now have one.
-            as_said = [moved(part[number][place], -one.moves[place]) for part in (dev, test)]
+            as_said = [
+                moved(said[part][number][place].cut(DEPTH), -one.moves[place])
+                for part in ("dev", "test")
+            ]
             for name, columns in groups.items():
                 dev_truth, dev_ranking = of_level(golds["dev"], as_said[0], columns)
                 truth, ranking = of_level(golds["test"], as_said[1], columns)
-                best = best_k(dev_truth, dev_ranking)
-                (by,) = best_moves([dev_ranking], [dev_truth], one.at_level)
-                chosen = moved(ranking, by)
+                k = {of: best_k(dev_truth, dev_ranking, of) for of in JUDGED}
+                by = {of: best_move(dev_truth, dev_ranking, one.at_level, of) for of in JUDGED}
                 levels[name] = {
                     "documents": len(ranking),
                     "labels": len(columns),
-                    "K": best,
-                    "top K": figures(truth, ranking.cut(best)),
-                    "OFO": figures(truth, chosen.keep(above(chosen, one.at_level))),
+                    "K": k["MiF"],
+                    "K macro": k["MaF"],
+                    "top K": each_by_its_own(truth, {of: ranking.cut(k[of]) for of in JUDGED}),
+                    "OFO": each_by_its_own(
+                        truth,
+                        {of: chosen(moved(ranking, by[of]), one.at_level) for of in JUDGED},
+                    ),
                 }
-        kept = [r.keep(above(r, one.thresholds)) for r in test[number]]
-        found.append({"levels": levels, "rare": rare_recall(golds["test"], kept, labels)})
+        found.append({"levels": levels})
     return found
 
 
@@ -212,12 +240,29 @@ def of_level(gold: csr_array, ranking: Ranking, columns: Any) -> tuple[csr_array
     return csr_array(own[known]), answers.keep(np.isin(answers.columns, columns))
 
 
-def best_k(gold: csr_array, ranking: Ranking) -> int:
-    """The number of labels that, given to every document, has the highest micro-F."""
-    if not len(ranking):
-        return 1
-    found = [micro(count_by_document(gold, ranking.cut(k)))["MiF"] for k in range(1, MOST_K + 1)]
-    return 1 + int(np.argmax(found))
+def best_k(gold: csr_array, ranking: Ranking, of: str) -> int:
+    """The number of labels that, given to every document, has the highest micro- or macro-F."""
+    return max(range(1, MOST_K + 1), key=lambda k: figures(gold, ranking.cut(k)).get(of, 0))
+
+
+def best_move(gold: csr_array, ranking: Ranking, thresholds: Any, of: str) -> float:
+    """How far to move log-odds for the highest micro- or macro-F of what is above thresholds."""
+    found = {by: figures(gold, chosen(moved(ranking, by), thresholds)) for by in MOVES}
+    return max(MOVES, key=lambda by: found[by].get(of, 0))
+
+
+def chosen(ranking: Ranking, thresholds: Any) -> Ranking:
+    return ranking.keep(above(ranking, thresholds))
+
+
+def each_by_its_own(gold: csr_array, decided: Mapping[str, Ranking]) -> dict[str, float]:
+    """Micro figures of the sets that were tuned for micro-F, macro figures of the others."""
+    return {
+        name: value
+        for of, sets in decided.items()
+        for name, value in figures(gold, sets).items()
+        if name[:2] == of[:2]
+    }
 
 
 def figures(gold: csr_array, decided: Ranking) -> dict[str, float]:
@@ -227,19 +272,18 @@ def figures(gold: csr_array, decided: Ranking) -> dict[str, float]:
     return {n: round(100 * v, 2) for n, v in {**micro(counts), **macro(counts)}.items()}
 
 
-def rare_recall(gold: csr_array, kept: Sequence[Ranking], labels: LabelSpace) -> dict[str, Any]:
+def rare_recall(gold: csr_array, decided: Ranking, labels: LabelSpace) -> dict[str, Any]:
     """By training documents of a label: how many there are, how often they are true in test, how
     often predicted, and how often both."""
-    counts = [count_by_label(gold, ranking) for ranking in kept]
-    hit, predicted = (sum(getattr(c, name) for c in counts) for name in ("hit", "predicted"))
+    counts = count_by_label(gold, decided)
     found = {}
     for least, most in RARE:
         rare = np.flatnonzero((labels.frequency >= least) & (labels.frequency <= most))
         found[f"{least} to {most}"] = {
             "labels": len(rare),
-            "true": int(counts[0].gold[rare].sum()),
-            "predicted": int(predicted[rare].sum()),
-            "hit": int(hit[rare].sum()),
+            "true": int(counts.gold[rare].sum()),
+            "predicted": int(counts.predicted[rare].sum()),
+            "hit": int(counts.hit[rare].sum()),
         }
     return found
 
@@ -248,24 +292,33 @@ def rare_recall(gold: csr_array, kept: Sequence[Ranking], labels: LabelSpace) ->
 
 
 def level_shares(system: Levelwise, train: Corpus, batches: int = 8) -> dict[str, float]:
-    """For each level, its share of the time of a training step. The levels train together, so this
-    is measured apart, after everything else: it moves the figures of batch norm."""
+    """What all levels share ("shared") and each level, as parts of the time of a training step of
+    the last pass, by its forward; the backward is taken to be in proportion. On a GPU the LSTMs of
+    all levels may run in one kernel, and are shared then. The levels train together, so this is
+    measured apart, after everything else: it moves the figures of batch norm."""
     assert system.reading is not None
-    network = system.passes[0].network.train()
-    streams = system.reading.streams(train, system.device)
-    seconds = np.zeros(len(system.levels))
-    size = min(len(train), batches * system.config.train.batch)
-    for number, rows in enumerate(np.array_split(np.arange(size), batches)):
-        for place in range(len(system.levels)):
-            began = clock(system.device)
-            with precision(system.device):
-                logits = Batch(network, streams, rows).logits(place, np.arange(len(rows)))
-            logits.square().mean().backward()
-            if number:  # the first is slower
-                seconds[place] += clock(system.device) - began
-    network.zero_grad(set_to_none=True)
+    some = train.select(np.arange(min(len(train), batches * system.config.train.batch)))
+    streams = system.reading.streams(some, system.device)
+    if len(system.passes) > 1:
+        chosen = refine(system.level_rankings(some)[0], system.passes[0].thresholds)
+        neighbours = neighbour_streams(chosen, system.config.neighbours, system.device)
+        streams = dataclasses.replace(streams, neighbours=neighbours)
+    network = system.passes[-1].network.train()
+    seconds = np.zeros(1 + len(system.levels))
+    for number, rows in enumerate(np.array_split(np.arange(len(some)), batches)):
+        ends = [clock(system.device)]
+        with precision(system.device):
+            batch = Batch(network, streams, rows)
+            ends.append(clock(system.device))
+            for place in range(len(system.levels)):
+                batch.logits(place, np.arange(len(rows)))
+                ends.append(clock(system.device))
+        if number:  # the first is slower
+            seconds += np.diff(ends)
+    network.eval()
     share = seconds / max(seconds.sum(), 1e-9)
-    return {str(m.number): round(float(s), 3) for m, s in zip(system.levels, share, strict=True)}
+    names = ["shared", *(str(level.number) for level in system.levels)]
+    return {name: round(float(s), 3) for name, s in zip(names, share, strict=True)}
 
 
 def clock(device: torch.device) -> float:

@@ -21,6 +21,7 @@ import torch
 
 from levelwise import ROWS, begin
 from ontodex.decide.calibrate import Calibration
+from ontodex.decide.ofo import OFO
 from ontodex.models.levelwise import Levelwise, Pass
 from ontodex.models.pointer import Pointer
 from ontodex.models.pointer_network import PointerNetwork
@@ -77,7 +78,8 @@ def untrained(
     n = stage.gold.shape[1]
     for n_labels in (0, n) if system.config.reads_levels and len(system.levels) > 1 else (0,):
         network = system._network(n_labels).eval()
-        system.passes.append(Pass(network, np.zeros(n), np.zeros(n), np.zeros(len(system.levels))))
+        moves = np.zeros(len(system.levels))
+        system.passes.append(Pass(network, OFO.new(n, 0.0), np.zeros(n), moves))
     system.level_calibration = [Calibration.none() for _ in system.levels]
     if system.config.merge == "pointer":
         system.pointer = Pointer(system.config.pointer, system.hierarchy)

@@ -1,9 +1,11 @@
 """Tables 2 to 5, Figure 5 and the claims of paper 000, of the result files of bench/levelwise.py.
 
-    python bench/levelwise_tables.py out [--paper]
+    python bench/levelwise_tables.py out [--paper] [--beside FILE.json]
 
-Writes tables.md, figure5-SEED.png and rare-SEED.png into `out`; the tables are printed too. With
-`--paper` (MEDLINE + MeSH) the paper's figures stand beside ours, after a slash.
+Writes tables.md and, where matplotlib is, figure5-SEED.png and rare-SEED.png into `out`; the tables
+are printed too. With `--paper` (MEDLINE + MeSH) the paper's figures stand beside ours, after a
+slash. `--beside` names a file of other systems' results on the same documents, in percent, that
+join Table 4 and the claims: {"parabel, OFO": {"MiF": 70.1, "MaF": 69.2}, ...}
 """
 
 from __future__ import annotations
@@ -12,16 +14,20 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 RANKED = ("P@1", "P@3", "P@5", "nDCG@1", "nDCG@3", "nDCG@5")
 MICRO, MACRO = ("MiP", "MiR", "MiF"), ("MaP", "MaR", "MaF")
-BLOCKS = {  # the inputs of Tables 2 and 3 -> our row and pass
-    "words": ("words", 0),
-    "words, keywords": ("full", 0),
-    "words, keywords, levels": ("full", 1),
-}
+# The inputs of Tables 2 and 3, our row and pass; {} is what the stream of keywords holds.
+BLOCKS = (
+    ("words", "words", 0),
+    ("words, {}", "full", 0),
+    ("words, {}, levels", "full", 1),
+)
+RARE_ROWS = ("keywords", "threshold")  # pass 1 and pass 2, both OFO's union, tuned alike on dev
+KINDS = ("top K", "OFO")
 # Of each MeSH level, for the three blocks: precision, recall, F of top K, and then of OFO.
 TABLE_2 = """
 23.32 95.68 37.50 31.45 92.56 46.95 39.52 86.75 54.30 55.83 84.77 67.32 72.45 79.56 75.84 81.01 73.93 77.33
@@ -41,38 +47,72 @@ TABLE_3 = """
 22.18 75.90 34.32 33.92 72.94 42.64 43.49 70.44 53.78 69.94 48.65 57.38 69.44 86.25 79.63 86.46 77.32 81.64
 20.29 85.73 32.81 36.34 82.88 46.30 49.34 78.63 60.63 78.73 65.01 71.22 76.97 92.67 84.09 92.09 83.58 87.63
 """  # noqa: E501
+# Of each level of AmazonCat-13K: precision, recall, F of top K, and then of OFO.
+TABLE_2_AMAZON = """
+72.21 99.56 83.71 94.17 92.24 93.19
+48.57 97.42 64.82 61.49 99.55 76.02
+30.43 87.47 45.15 32.51 99.86 49.05
+20.99 72.03 32.51 21.34 99.92 35.17
+20.37 69.24 31.48 20.88 99.91 34.54
+"""
 TABLE_4 = {  # our row -> the paper's name, MaP, MaR, MaF
     "sampling": ("Sampling", 49.56, 51.21, 50.37),
     "max": ("Max pooling", 51.56, 65.52, 57.70),
     "label": ("Dynamic pooling & label-based", 61.20, 57.21, 59.14),
     "full": ("Dynamic pooling & level-based", 53.22, 70.65, 60.77),
 }
-TABLE_5 = "96.52 | 83.72 | 67.89 | 97.48 | 92.32 | 87.52"
+TABLE_4_EARLIER = {  # MaP, MaR, MaF of the systems it compares with
+    "MTIDEF": (49.39, 51.40, 50.37),
+    "BC_D2V-TFIDF": (47.41, 46.33, 46.86),
+    "MeSHRanker": (53.64, 54.13, 53.89),
+    "MeSHLabeler": (54.50, 51.72, 50.54),
+    "DeepMesh": (53.80, 55.05, 54.42),
+    "MeSH Now": (51.28, 53.72, 52.47),
+}
+TABLE_5 = {  # on AmazonCat-13K
+    "XML-CNN": (95.06, 79.86, 63.91, 95.06, 89.48, 87.06),
+    "Deep Level-wise XMLC": (96.52, 83.72, 67.89, 97.48, 92.32, 87.52),
+}
 
+Block = tuple[str, str, int]
+Figures = tuple[float, float, float]  # precision, recall, F
 Results = Mapping[str, Sequence[Mapping[str, Any]]]  # by row, a result a seed
+Bins = Mapping[str, Mapping[str, int]]  # of rare labels, by training documents
+Beside = Mapping[str, Mapping[str, float]]  # figures of other systems
 
 
-def main() -> None:
+def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path)
     parser.add_argument("--paper", action="store_true")
-    arguments = parser.parse_args()
-    results = read_results(arguments.out)
+    parser.add_argument("--beside", type=Path)
+    arguments = parser.parse_args(given)
+    out, paper = arguments.out, arguments.paper
+    results = read_results(out)
+    beside = json.loads(arguments.beside.read_text("utf-8")) if arguments.beside else {}
     text = "\n\n".join(
         [
-            level_table(results, MICRO, TABLE_2 if arguments.paper else ""),
-            level_table(results, MACRO, TABLE_3 if arguments.paper else ""),
-            merge_table(results, arguments.paper),
-            ranking_table(results, arguments.paper),
+            level_table(results, MICRO, TABLE_2 if paper else ""),
+            *([amazon_table()] if paper else []),
+            level_table(results, MACRO, TABLE_3 if paper else ""),
+            merge_table(results, paper, beside),
+            ranking_table(results, paper),
             cost_table(results),
-            claims_list(results),
+            claims_list(results, beside),
         ]
     )
-    (arguments.out / "tables.md").write_text(text + "\n", encoding="utf-8")
+    (out / "tables.md").write_text(text + "\n", encoding="utf-8")
     sys.stdout.write(text + "\n")
+    if find_spec("matplotlib") is None:
+        sys.stdout.write("No figures: there is no matplotlib here.\n")
+        return
     for result in results.get("full", ()):
-        draw_streams(result["curves"], arguments.out / f"figure5-{result['seed']}.png")
-        draw_rare(result["passes"], arguments.out / f"rare-{result['seed']}.png")
+        draw_streams(result["curves"], out / f"figure5-{result['seed']}.png")
+    without, with_levels = (
+        {run["seed"]: run["rare"] for run in results.get(row, ())} for row in RARE_ROWS
+    )
+    for seed in without.keys() & with_levels.keys():
+        draw_rare(without[seed], with_levels[seed], out / f"rare-{seed}.png")
 
 
 def read_results(out: Path) -> Results:
@@ -105,27 +145,112 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def level_table(results: Results, names: Sequence[str], paper: str) -> str:
     """Table 2 (micro) or 3 (macro): a level with top K and with OFO, three blocks of inputs."""
-    title = "Table 2, micro" if names == MICRO else "Table 3, macro"
-    blocks = {t: found for t, place in BLOCKS.items() if (found := levels_of(results, *place))}
+    title, k = ("Table 2, micro", "K") if names == MICRO else ("Table 3, macro", "K macro")
+    blocks = blocks_of(results)
     if not blocks:
         return f"{title}: no row `words` or `full`"
-    theirs = [list(map(float, line.split())) for line in paper.split("\n") if line]
+    theirs = quoted_levels(paper)
     first = next(iter(blocks.values()))[0]
     rows = []
-    for number, level in enumerate(level for level in first if first[level]["OFO"]):
-        for half, kind in enumerate(("top K", "OFO")):
-            cells = [f"level {level}", f"top {first[level]['K']}" if half == 0 else kind]
-            for title_of in blocks:
-                ours = [mean([t[level][kind][name] for t in blocks[title_of]]) for name in names]
-                quoted = [""] * 3
-                if number < len(theirs) and level.isdigit():
-                    start = 9 * half + 3 * list(BLOCKS).index(title_of)
-                    line = theirs[int(level) - 1]
-                    quoted = [f" / {value:.2f}" for value in line[start : start + 3]]
-                cells += [f"{own:.2f}{their}" for own, their in zip(ours, quoted, strict=True)]
+    for level, about in first.items():
+        if not about["OFO"]:
+            continue
+        for kind in KINDS:
+            cells = [f"level {level}", f"{about['documents']:,}", kind]
+            for block, runs in blocks.items():
+                quoted = theirs.get((level, kind, title_of(block, "keywords")))
+                chosen = k_range([run[level][k] for run in runs]) + (" / 5" if quoted else "")
+                cells.append(chosen if kind == "top K" else "")
+                for place, name in enumerate(names):
+                    own = f"{mean([run[level][kind][name] for run in runs]):.2f}"
+                    cells.append(f"{own} / {quoted[place]:.2f}" if quoted else own)
             rows.append(cells)
-    head = ["", "", *(f"{title_of}: {name}" for title_of in blocks for name in names)]
-    return f"{title} measures at each level\n\n" + table(head, rows)
+    said = stream_name(results)
+    head = ["", "documents", ""]
+    head += [f"{title_of(block, said)}: {name}" for block in blocks for name in ("K", *names)]
+    text = (
+        f"{title} measures at each level\n\n{table(head, rows)}\n\n{how_levels_are_measured(said)}"
+    )
+    return text + (f"\n\n{about_quoted_levels(theirs, said)}" if paper else "")
+
+
+def how_levels_are_measured(stream: str) -> str:
+    phrases = " Phrases are extracted from the text; they stand in for the authors' keywords."
+    return (
+        "Documents: those of test that have a label at the level. K is chosen on dev, in each "
+        "block, by the F of the table. OFO's thresholds are learned from training documents and "
+        "then moved by one number a level, chosen on dev in the same way."
+    ) + phrases * (stream == "phrases")
+
+
+def about_quoted_levels(theirs: Mapping[tuple[str, str, str], Figures], stream: str) -> str:
+    """What a reader has to know of the paper's figures in Table 2 or 3."""
+    cells = {
+        f"level {lv}, {kind}, {block}": figures for (lv, kind, block), figures in theirs.items()
+    }
+    own = ", ours are phrases" if stream == "phrases" else ""
+    text = (
+        "After the slash: the paper, 102,167 test documents that have labels at all seven levels, "
+        f"K = 5; its keywords are the authors'{own}. "
+    )
+    before: dict[Figures, str] = {}
+    for name, figures in cells.items():
+        if figures in before:
+            text += f"It has the same three figures at {before[figures]} and at {name}. "
+        before.setdefault(figures, name)
+    return text + contradictions(cells)
+
+
+def contradictions(cells: Mapping[str, Figures]) -> str:
+    """The quoted F that no P and R rounded as quoted can have, and what F these have."""
+    found = []
+    for name, (p, r, f) in cells.items():
+        least, exact, most = (2 * (p + e) * (r + e) / (p + r + 2 * e) for e in (-0.005, 0, 0.005))
+        if not least - 0.005 <= f <= most + 0.005:
+            found.append(f"{name}: {f:.2f} ({exact:.2f})")
+    if not found:
+        return ""
+    return f"F that do not follow from its P and R (what follows): {'; '.join(found)}."
+
+
+def quoted_levels(paper: str) -> dict[tuple[str, str, str], Figures]:
+    """Table 2 or 3 of the paper: precision, recall and F by level, kind and block."""
+    lines = [[float(cell) for cell in line.split()] for line in paper.split("\n") if line]
+    places = [(kind, title_of(block, "keywords")) for kind in KINDS for block in BLOCKS]
+    return {
+        (str(level), kind, block): (line[3 * at], line[3 * at + 1], line[3 * at + 2])
+        for level, line in enumerate(lines, start=1)
+        for at, (kind, block) in enumerate(places)
+    }
+
+
+def amazon_table() -> str:
+    """The block of the paper's Table 2 that is of another corpus."""
+    rows = []
+    for level, line in enumerate(TABLE_2_AMAZON.split("\n")[1:-1], start=1):
+        cells = line.split()
+        rows += [[f"level {level}", "top K", *cells[:3]], [f"level {level}", "OFO", *cells[3:]]]
+    return "Table 2 of the paper, AmazonCat-13K (quoted)\n\n" + table(["", "", *MICRO], rows)
+
+
+def title_of(block: Block, stream: str) -> str:
+    return block[0].format(stream)
+
+
+def stream_name(results: Results) -> str:
+    """What the stream of keywords holds: keywords, or phrases that stand in for them."""
+    kinds = [run["keywords"] for runs in results.values() for run in runs]
+    return next((kind for kind in kinds if kind != "none"), "keywords")
+
+
+def k_range(values: Sequence[int]) -> str:
+    return f"{min(values)}" + (f" to {max(values)}" if max(values) > min(values) else "")
+
+
+def blocks_of(results: Results) -> dict[Block, list[Mapping[str, Any]]]:
+    """For each block that was measured, the figures of each level, a seed each."""
+    found = {block: levels_of(results, *block[1:]) for block in BLOCKS}
+    return {block: runs for block, runs in found.items() if runs}
 
 
 def levels_of(results: Results, row: str, number: int) -> list[Mapping[str, Any]]:
@@ -134,17 +259,32 @@ def levels_of(results: Results, row: str, number: int) -> list[Mapping[str, Any]
     return [passes[number]["levels"] for passes in runs if len(passes) > number]
 
 
-def merge_table(results: Results, paper: bool) -> str:
-    """Table 4 and the other ways to merge."""
+def merge_table(results: Results, paper: bool, beside: Beside) -> str:
+    """Table 4 and the other ways to merge; other systems below."""
+    names = (*MACRO, *MICRO)
     rows = []
     for row, runs in results.items():
-        cells = [spread([run["test"][name] for run in runs]) for name in (*MACRO, *MICRO)]
+        cells = [spread([run["test"][name] for run in runs]) for name in names]
         dev = spread([run["dev"]["MiF"] for run in runs]) if runs[0]["dev"] else ""
         name, *quoted = TABLE_4.get(row, ("",))
-        theirs = [f"{name}: {', '.join(map(str, quoted))}" if quoted else ""] if paper else []
-        rows.append([row, *cells, dev, *theirs])
-    head = ["row", *MACRO, *MICRO, "MiF on dev", *(["paper's MaP, MaR, MaF"] if paper else [])]
-    return "Table 4, the merged sets\n\n" + table(head, rows)
+        theirs = f"{name}: {', '.join(f'{value:.2f}' for value in quoted)}" if quoted else ""
+        rows.append([row, *cells, dev, *([theirs] if paper else [])])
+    others = dict(beside)
+    if paper:
+        earlier = TABLE_4_EARLIER.items()
+        others |= {f"{n} (quoted)": dict(zip(MACRO, f, strict=True)) for n, f in earlier}
+    for name, figures in others.items():
+        cells = [f"{figures[n]:.2f}" if n in figures else "" for n in names]
+        rows.append([name, *cells, *[""] * (1 + paper)])
+    head = ["row", *names, "MiF on dev", *(["paper's MaP, MaR, MaF"] if paper else [])]
+    text = "Table 4, the merged sets\n\n" + table(head, rows)
+    if not paper:
+        return text
+    own = {name: (p, r, f) for name, p, r, f in TABLE_4.values()}
+    return (
+        f"{text}\n\nThe paper's table has max pooling without pointer generator, its text with. "
+        + contradictions({**TABLE_4_EARLIER, **own})
+    )
 
 
 def ranking_table(results: Results, paper: bool) -> str:
@@ -154,15 +294,19 @@ def ranking_table(results: Results, paper: bool) -> str:
     ]
     text = "Table 5, the ranking\n\n" + table(["row", *RANKED], rows)
     if paper:
+        quoted = [[name, *(f"{value:.2f}" for value in line)] for name, line in TABLE_5.items()]
         text += (
-            f"\n\nThe paper, on AmazonCat-13K: {TABLE_5}. Its nDCG@1 differs from its P@1, which "
-            "its own definition forbids."
+            "\n\nTable 5 of the paper, AmazonCat-13K (quoted)\n\n"
+            + table(["", *RANKED], quoted)
+            + "\n\nThe two had different test documents. The nDCG@1 of Deep Level-wise XMLC "
+            "differs from its P@1, which its own definition forbids."
         )
     return text
 
 
 def cost_table(results: Results) -> str:
-    """Seconds of training in all and by level, memory, speed."""
+    """Seconds of training in all and by level, memory, speed. Both passes are divided as a step of
+    the last one is."""
     rows = []
     for row, runs in results.items():
         run = runs[0]
@@ -173,7 +317,8 @@ def cost_table(results: Results) -> str:
         pointer = f"{seconds.get('pointer', 0):.0f}"
         speed = f"{run['documents a second']:,}"
         rows.append([row, f"{seconds['in all']:.0f}", levels, pointer, memory, speed])
-    head = ["row", "seconds in all", "of which each level", "pointer", "GiB", "documents a second"]
+    head = ["row", "seconds in all", "of which shared, each level", "pointer", "GiB"]
+    head.append("documents a second")
     machine = next(iter(results.values()))[0]["hardware"] if results else ""
     return f"Training and prediction, first seed, {machine}\n\n" + table(head, rows)
 
@@ -181,12 +326,16 @@ def cost_table(results: Results) -> str:
 # ---------------------------------------------------------------------------------------- claims
 
 
-def claims_list(results: Results) -> str:
+def claims_list(results: Results, beside: Beside) -> str:
     """Every claim of the paper, and ours, held or not held, with the numbers."""
+    stream = stream_name(results)
     lines = [
-        *by_level_claim("OFO beats the best fixed K at every level", ofo_against_k(results)),
-        *by_level_claim("keywords add at every level", blocks_against(results, 0, 1)),
-        *by_level_claim("neighbour levels add at every level", blocks_against(results, 1, 2)),
+        *ofo_claim(results, "MaF"),
+        *ofo_claim(results, "MiF"),
+        *added_claim(results, f"{stream} add at every level", "MaF", *BLOCKS[:2]),
+        *added_claim(results, f"{stream} add at every level", "MiF", *BLOCKS[:2]),
+        *added_claim(results, "neighbour levels add at every level", "MaF", *BLOCKS[1:]),
+        *added_claim(results, "neighbour levels add at every level", "MiF", *BLOCKS[1:]),
         *test_claim(results, "dynamic pooling beats max pooling", "MaF", "full", "max"),
         *test_claim(results, "the pointer generator beats sampling", "MaF", "full", "sampling"),
         *test_claim(results, "level-based recalls more than label-based", "MaR", "full", "label"),
@@ -198,6 +347,7 @@ def claims_list(results: Results) -> str:
         *test_claim(results, "(ours) and here too", "MiF", "attentive", "attentive-last"),
         *test_claim(results, "(ours) attention beats pooling", "MiF", "attention", "full"),
         *test_claim(results, "(ours) so do its levels", "MiF", "attentive", "attentive-flat"),
+        *beside_claims(results, beside),
         *rare_sentence(results),
     ]
     return "Claims\n\n" + "\n".join(lines)
@@ -216,39 +366,69 @@ def test_claim(results: Results, claim: str, metric: str, better: str, worse: st
     return [f"- {claim}: {held}: {said}"]
 
 
+def beside_claims(results: Results, beside: Beside) -> list[str]:
+    """Our systems against those of `--beside`."""
+    lines = []
+    for name, figures in beside.items():
+        for row in ("full", "averaged", "attentive"):
+            for metric in ("MiF", "MaF"):
+                if row in results and metric in figures:
+                    own = [run["test"][metric] for run in results[row]]
+                    held = verdict(mean(own) > figures[metric])
+                    said = f"{metric} {spread(own)}, {figures[metric]:.2f} of {name}"
+                    lines.append(f"- (ours) `{row}` beats {name}: {held}: {said}")
+    return lines
+
+
 Pair = tuple[str, float, float]  # level, F that should be lower, F that should be higher
 
 
-def by_level_claim(claim: str, pairs: Sequence[Pair]) -> list[str]:
-    if not pairs:
+def ofo_claim(results: Results, metric: str) -> list[str]:
+    """At how many levels of each block; the numbers are the last block's."""
+    blocks, stream = blocks_of(results), stream_name(results)
+    if not blocks:
         return []
-    at = [level for level, low, high in pairs if high > low]
-    where = "" if len(at) == len(pairs) else f" (at {len(at)} of {len(pairs)})"
-    said = ", ".join(f"level {level} {low:.2f} -> {high:.2f}" for level, low, high in pairs)
-    return [f"- {claim}: {verdict(len(at) == len(pairs))}{where}: MaF {said}"]
+    pairs = {
+        title_of(block, stream): _pairs(metric, runs, "top K", runs, "OFO")
+        for block, runs in blocks.items()
+    }
+    held = verdict(all(high > low for found in pairs.values() for _, low, high in found))
+    counts = ", ".join(f"{count(found)} levels with {title}" for title, found in pairs.items())
+    said = listed(next(reversed(pairs.values())))
+    return [f"- OFO beats the best fixed K at every level, {metric}: {held}: {counts}: {said}"]
 
 
-def ofo_against_k(results: Results) -> list[Pair]:
-    runs = levels_of(results, "full", 1)
-    return _pairs(runs, "top K", runs, "OFO")
+def added_claim(results: Results, claim: str, metric: str, less: Block, more: Block) -> list[str]:
+    """A block of Tables 2 and 3 against the one before it."""
+    blocks = blocks_of(results)
+    if less not in blocks or more not in blocks:
+        return []
+    pairs = _pairs(metric, blocks[less], "OFO", blocks[more], "OFO")
+    held = verdict(all(high > low for _, low, high in pairs))
+    return [f"- {claim}, {metric}: {held}: {count(pairs)} levels: {listed(pairs)}"]
 
 
-def blocks_against(results: Results, one: int, other: int) -> list[Pair]:
-    low, high = (levels_of(results, *list(BLOCKS.values())[number]) for number in (one, other))
-    return _pairs(low, "OFO", high, "OFO")
+def count(pairs: Sequence[Pair]) -> str:
+    return f"{sum(high > low for _, low, high in pairs)} of {len(pairs)}"
+
+
+def listed(pairs: Sequence[Pair]) -> str:
+    return ", ".join(f"level {level} {low:.2f} -> {high:.2f}" for level, low, high in pairs)
 
 
 def _pairs(
-    low: Sequence[Mapping[str, Any]], low_kind: str, high: Sequence[Mapping[str, Any]], kind: str
+    metric: str,
+    low: Sequence[Mapping[str, Any]],
+    low_kind: str,
+    high: Sequence[Mapping[str, Any]],
+    kind: str,
 ) -> list[Pair]:
-    if not low or not high:
-        return []
     levels = [level for level in high[0] if level.isdigit() and high[0][level]["OFO"]]
     return [
         (
             level,
-            mean([run[level][low_kind]["MaF"] for run in low]),
-            mean([run[level][kind]["MaF"] for run in high]),
+            mean([run[level][low_kind][metric] for run in low]),
+            mean([run[level][kind][metric] for run in high]),
         )
         for level in levels
     ]
@@ -256,22 +436,26 @@ def _pairs(
 
 def rare_sentence(results: Results) -> list[str]:
     """The paper's motivation: labels that few training documents have."""
-    runs = [run["passes"] for run in results.get("full", ()) if len(run["passes"]) > 1]
-    if not runs:
+    if any(row not in results for row in RARE_ROWS):
         return []
-    without, with_levels = ([rare_total(passes[n]["rare"]) for passes in runs] for n in (0, 1))
-    recall = [mean([one["recall"] for one in part]) for part in (without, with_levels)]
-    precision = [mean([one["precision"] for one in part]) for part in (without, with_levels)]
-    some = without[0]
+    parts = [[rare_total(run["rare"]) for run in results[row]] for row in RARE_ROWS]
+    some = parts[0][0]
+    without, with_levels = (
+        {name: mean([one[name] for one in part]) for name in ("recall", "precision", "predicted")}
+        for part in parts
+    )
     return [
-        f"- neighbour levels help rare labels: {verdict(recall[1] > recall[0])}: of the "
-        f"{some['true']:,.0f} test occurrences of {some['labels']:,.0f} labels with 10 to 50 "
-        f"training documents, {recall[0]:.1f} % are found without neighbour levels and "
-        f"{recall[1]:.1f} % with them (precision {precision[0]:.1f} and {precision[1]:.1f} %)"
+        "- neighbour levels help rare labels: "
+        f"{verdict(with_levels['recall'] > without['recall'])}: of the {some['true']:,.0f} test "
+        f"occurrences of {some['labels']:,.0f} labels with 10 to 50 training documents, "
+        f"{without['recall']:.1f} % are found without neighbour levels (`{RARE_ROWS[0]}`: "
+        f"{without['predicted']:,.0f} predictions, precision {without['precision']:.1f} %) and "
+        f"{with_levels['recall']:.1f} % with them (`{RARE_ROWS[1]}`: "
+        f"{with_levels['predicted']:,.0f} predictions, precision {with_levels['precision']:.1f} %)"
     ]
 
 
-def rare_total(bins: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
+def rare_total(bins: Bins) -> dict[str, float]:
     total = {name: sum(one[name] for one in bins.values()) for name in next(iter(bins.values()))}
     recall = 100 * total["hit"] / max(1, total["true"])
     return {**total, "recall": recall, "precision": 100 * total["hit"] / max(1, total["predicted"])}
@@ -292,19 +476,21 @@ def draw_streams(curves: Mapping[str, Any], path: Path) -> None:
     save(pyplot, figure, path)
 
 
-def draw_rare(passes: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Recall of rare labels by training documents, without and with neighbour levels."""
+def draw_rare(without: Bins, with_levels: Bins, path: Path) -> None:
+    """Recall and precision of rare labels by training documents, without and with neighbour
+    levels."""
     pyplot = plotting()
-    figure, axis = pyplot.subplots(figsize=(6, 3))
-    names = ("without neighbour levels", "with neighbour levels")
-    for number, (one, name) in enumerate(zip(passes, names, strict=False)):
-        bins = one["rare"]
-        heights = [100 * b["hit"] / max(1, b["true"]) for b in bins.values()]
-        places = [place + 0.4 * number - 0.2 for place in range(len(bins))]
-        axis.bar(places, heights, width=0.38, label=name)
-    axis.set_xticks(range(len(passes[0]["rare"])), list(passes[0]["rare"]))
-    axis.set(xlabel="training documents of a label", ylabel="recall, %")
-    axis.legend()
+    figure, axes = pyplot.subplots(1, 2, figsize=(10, 3))
+    for axis, (name, of) in zip(
+        axes, (("recall", "true"), ("precision", "predicted")), strict=True
+    ):
+        for shift, bins, said in ((-0.2, without, "without"), (0.2, with_levels, "with")):
+            heights = [100 * b["hit"] / max(1, b[of]) for b in bins.values()]
+            places = [place + shift for place in range(len(bins))]
+            axis.bar(places, heights, width=0.38, label=f"{said} neighbour levels")
+        axis.set_xticks(range(len(without)), list(without))
+        axis.set(xlabel="training documents of a label", ylabel=f"{name}, %")
+    axes[0].legend()
     save(pyplot, figure, path)
 
 

@@ -14,6 +14,7 @@ ONTOLOGY = build(
         Concept("river", {"en": "River water"}, parents=["quality"]),
         Concept("town", {"en": "Town"}),
         Concept("road", {"en": "Road"}, parents=["town"]),
+        Concept("pipes", {"en": "Pipes"}, parents=["water", "road", "town"]),
     ]
 )
 
@@ -46,6 +47,34 @@ def test_a_more_specific_concept_that_scored_close_is_a_warning():
     ]
     far = outline(chosen, [*chosen, suggestion("river", 0.39)], ONTOLOGY)
     assert far[-1].more_specific == ()
+
+
+def test_what_is_compared_is_each_concept_by_itself():
+    """A set may have a lead over the rest: 0.9 is far from 0.35, and 0.4 is not."""
+    chosen = [suggestion("quality", 0.9), suggestion("road", 0.8)]
+    by_itself = [suggestion("quality", 0.4), suggestion("river", 0.35)]
+    places = outline(chosen, [*by_itself, suggestion("pipes", 0.35)], ONTOLOGY)
+    assert list(lines(places))[2:4] == [
+        "    0.900  Water quality  quality",
+        "           close to its own 0.400, and more specific: River water 0.350 (river)",
+    ]
+    assert places[-1].label == "road"
+    assert places[-1].more_specific == (), "nothing is said of it by itself: 0.8 counts"
+
+
+def test_what_has_no_chance_is_close_to_nothing():
+    chosen = [suggestion("quality", 0.0)]
+    assert outline(chosen, [suggestion("river", 0.0)], ONTOLOGY)[-1].more_specific == ()
+
+
+def test_parents_that_the_path_does_not_show_are_named():
+    places = outline([suggestion("pipes", 0.5)], [], ONTOLOGY)
+    assert list(lines(places)) == [
+        "Town",
+        "  0.500  Pipes  pipes",
+        "         also below: Water, Road",
+    ]
+    assert rows(places)[0]["other_parents"] == ["Water", "Road"]
 
 
 @pytest.mark.parametrize("also", ["water", "road"])

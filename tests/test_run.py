@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ontodex.cli import none_chosen
 from ontodex.errors import ConfigError, DataError, RunError
 from ontodex.ontology.graph import Concept
 from ontodex.ontology.graph import build as build_ontology
@@ -305,6 +306,23 @@ def test_suggest_reads_text_files_and_standard_input_alike(folder, tmp_path):
         "probability": 1.0,
         "path": ["Animals", "Fish"],
         "level": 2,
+        "other_parents": [],
         "more_specific": [],
     }
     assert from_file.stdout == words.stdout
+
+
+def test_where_none_is_chosen_the_best_are_named_as_not_chosen(tmp_path):
+    docs = [Doc(str(i), {"text": "trout"}, (), (f"l{i % 10}",)) for i in range(40)]
+    run = train(TABLES, tmp_path / "run", train=Corpus.of(docs), dev=Corpus.of(docs))
+    asked = ["suggest", str(run.folder), "trout", "--threshold", "0.5"]
+    said, *best = ontodex(*asked).stdout.splitlines()
+    assert said == "no concept was chosen; the best are"
+    assert [line.split() for line in best] == [
+        ["0.100", f"l{i}", f"l{i}", "not", "chosen"] for i in range(5)
+    ]
+    assert json.loads(ontodex(*asked, "--json").stdout) == []
+
+
+def test_where_nothing_is_ranked_that_is_said():
+    assert none_chosen([]) == "no concept was chosen, and none has a chance"

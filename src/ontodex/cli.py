@@ -21,7 +21,9 @@ from ontodex.errors import ConfigError, OntodexError
 
 if TYPE_CHECKING:
     from ontodex.run import Suggestion
-    from ontodex.types import Ontology
+    from ontodex.types import Doc, Ontology
+
+NEAREST = 5  # concepts that are named where none was chosen
 
 app = typer.Typer(
     name="ontodex",
@@ -41,6 +43,9 @@ app.add_typer(keys_app, name="keys")
 Json = Annotated[bool, Option("--json", help="Print JSON for programs.")]
 Device = Annotated[str, Option(help="auto, cpu or cuda.")]
 OntologyPath = Annotated[Path | None, Option("--ontology", help="Ontology file, any format.")]
+Keywords = Annotated[
+    list[str] | None, Option("--keyword", help="A keyword of the author's. May be repeated.")
+]
 Set = Annotated[
     list[str] | None, Option("--set", help="A setting: table.key=value. May be repeated.")
 ]
@@ -232,6 +237,7 @@ def suggest(
     limit: Annotated[int, Option(min=1, help="How many concepts at the most.")] = 10,
     threshold: Annotated[float, Option(min=0.0, max=1.0, help="Least probability.")] = 0.0,
     language: Annotated[str | None, Option(help="Language of the names.")] = None,
+    keyword: Keywords = None,
     as_json: Json = False,
     device: Device = "cpu",
 ) -> None:
@@ -242,16 +248,17 @@ def suggest(
     from ontodex.outline import lines, outline, rows
     from ontodex.run import load
 
-    loaded, words = load(run, device=device), _text(text)
-    found = loaded.suggest(words, limit=limit, threshold=threshold, language=language)
+    loaded, doc = load(run, device=device), _doc(text, keyword)
+    found = loaded.suggest(doc, limit=limit, threshold=threshold, language=language)
     ontology = loaded.labels.ontology
-    if ontology is None or not found:
+    if not found:
+        _print([], as_json, lambda: none_chosen(loaded.considered(doc, language=language)))
+    elif ontology is None:
         plain = [dataclasses.asdict(suggestion) for suggestion in found]
         _print(plain, as_json, lambda: suggestion_lines(found))
-        return
-    considered = loaded.considered(words, language=language)
-    places = outline(found, considered, ontology, language=language)
-    _print(rows(places), as_json, lambda: "\n".join(lines(places)))
+    else:
+        places = outline(found, loaded.apart(doc, language=language), ontology, language=language)
+        _print(rows(places), as_json, lambda: "\n".join(lines(places)))
 
 
 @app.command()
@@ -262,6 +269,7 @@ def explain(
         str | None, Option(help="Concept id or name; else the best one, or how the set was chosen.")
     ] = None,
     html: Annotated[Path | None, Option(help="Also write a page with the highlights.")] = None,
+    keyword: Keywords = None,
     as_json: Json = False,
     device: Device = "cpu",
 ) -> None:
@@ -277,15 +285,15 @@ def explain(
     from ontodex.models.base import ExplainsSet
     from ontodex.run import load
 
-    loaded = load(run, device=device)
+    loaded, doc = load(run, device=device), _doc(text, keyword)
     if label is None and isinstance(loaded.model, ExplainsSet):
-        attention = loaded.explain_set(_text(text))
+        attention = loaded.explain_set(doc)
         if html is not None:
             write_text(html, set_page(attention, loaded.labels))
         record = set_to_dict(attention, loaded.labels)
         _print(record, as_json, lambda: set_picture(attention, loaded.labels))
         return
-    explanation = loaded.explain(_text(text), label)
+    explanation = loaded.explain(doc, label)
     if html is not None:
         write_text(html, page(explanation))
     if as_json:
@@ -596,20 +604,37 @@ def keys_remove(
 
 def suggestion_lines(found: Sequence[Suggestion]) -> str:
     """Suggestions for the terminal: probability, name, id, and the path above."""
-    if not found:
-        return "no concept is probable enough"
+    from ontodex.ontology.show import printable
+
     width = max(len(s.name) for s in found)
     return "\n".join(
-        f"{s.probability:6.3f}  {s.name:{width}}  {s.label}"
-        + (f"  ({' > '.join(s.path[:-1])})" if len(s.path) > 1 else "")
+        printable(
+            f"{s.probability:6.3f}  {s.name:{width}}  {s.label}"
+            + (f"  ({' > '.join(s.path[:-1])})" if len(s.path) > 1 else "")
+        )
         for s in found
     )
+
+
+def none_chosen(considered: Sequence[Suggestion]) -> str:
+    """What the terminal says in place of an empty set: the concepts that came nearest to it."""
+    if not considered:
+        return "no concept was chosen, and none has a chance"
+    best = suggestion_lines(considered[:NEAREST]).splitlines()
+    return "\n".join(["no concept was chosen; the best are", *(f"{s}  not chosen" for s in best)])
 
 
 def _ontology(path: Path | None) -> Ontology | None:
     from ontodex.ontology import read_ontology
 
     return None if path is None else read_ontology(path)
+
+
+def _doc(given: str, keywords: Sequence[str] | None) -> Doc:
+    """The text that was given, as a document."""
+    from ontodex.types import Doc
+
+    return Doc("", {"text": _text(given)}, tuple(keywords or ()))
 
 
 def _text(given: str) -> str:

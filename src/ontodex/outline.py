@@ -3,7 +3,8 @@
     Environment
       Water
         0.931  Water quality  c12
-               close, and more specific: River water 0.85 (c44)
+               also below: Health
+               close, and more specific: River water 0.850 (c44)
 
 Ancestors stand above what was chosen, also where they were not chosen themselves. A chosen concept
 is warned about when a more specific one was passed over although it scored nearly as much.
@@ -11,8 +12,9 @@ is warned about when a more specific one was passed over although it scored near
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ontodex.ontology.graph import reachable
@@ -32,7 +34,9 @@ class Place:
     name: str
     level: int  # 1 = the top of its branch
     suggestion: Suggestion | None = None
-    more_specific: tuple[Suggestion, ...] = ()  # not chosen, below this one, and close to it
+    other_parents: tuple[str, ...] = ()  # names of those that the path does not show
+    apart: float = 0.0  # how probable it is by itself
+    more_specific: tuple[Suggestion, ...] = ()  # not chosen, below this one, and close to that
 
 
 @dataclass
@@ -51,7 +55,8 @@ def outline(
 ) -> list[Place]:
     """The chosen concepts and their ancestors, depth first, the best branch first.
 
-    `considered` are the concepts that had a chance: of them come the warnings.
+    `considered` are the concepts that had a chance, chosen or not, each by itself: of them come
+    the warnings.
     """
     top = _Node()
     for suggestion in chosen:
@@ -60,31 +65,63 @@ def outline(
         for step in ontology.path(suggestion.label) if known else (OUTSIDE, suggestion.label):
             here = here.below.setdefault(step, _Node())
         here.suggestion = suggestion
-    passed_over = [s for s in considered if s.label not in {c.label for c in chosen}]
+    by_label = {s.label: s for s in considered}
+    apart = {s.label: s.probability for s in considered}
+    shown = {s.label: s.probability for s in chosen}
+    near = more_specific(shown, apart, partial(above, ontology), close)
     places = []
     for label, level, node in _walk(top):
-        name = ontology.name(label, language) if label in ontology else label
-        near: tuple[Suggestion, ...] = ()
-        if node.suggestion is not None and label in ontology:
-            near = more_specific(node.suggestion, passed_over, ontology, close)
-            name = node.suggestion.name
-        places.append(Place(label, name, level, node.suggestion, near))
+        if node.suggestion is None:
+            name = ontology.name(label, language) if label in ontology else label
+            places.append(Place(label, name, level))
+            continue
+        places.append(
+            Place(
+                label,
+                node.suggestion.name,
+                level,
+                node.suggestion,
+                tuple(ontology.name(each, language) for each in other_parents(ontology, label)),
+                apart.get(label, shown[label]),
+                tuple(by_label[each] for each in near[label]),
+            )
+        )
     return places
 
 
 def more_specific(
-    chosen: Suggestion, passed_over: Sequence[Suggestion], ontology: Ontology, close: float
-) -> tuple[Suggestion, ...]:
-    """The concepts below the chosen one whose probability is close to its, best first."""
-    below = reachable(ontology.children, ontology.index[chosen.label])
-    near = [
-        s
-        for s in passed_over
-        if s.label in ontology
-        and ontology.index[s.label] in below
-        and s.probability >= close * chosen.probability
-    ]
-    return tuple(sorted(near, key=lambda s: (-s.probability, s.label)))
+    chosen: Mapping[str, float],
+    considered: Mapping[str, float],
+    ancestors: Callable[[str], Set[str]],
+    close: float = CLOSE,
+) -> dict[str, list[str]]:
+    """For each chosen label those below it that were passed over although they are close to it,
+    best first. Compared is what is considered; a chosen label that is not there counts as given.
+    """
+    near: dict[str, list[str]] = {label: [] for label in chosen}
+    for label, probability in sorted(considered.items(), key=lambda item: (-item[1], item[0])):
+        if label in chosen or not probability:
+            continue
+        for general in ancestors(label) & chosen.keys():
+            if probability >= close * considered.get(general, chosen[general]):
+                near[general].append(label)
+    return near
+
+
+def above(ontology: Ontology, label: str) -> frozenset[str]:
+    """The ancestors of a concept; of one that has no place, none."""
+    if label not in ontology:
+        return frozenset()
+    found = reachable(ontology.parents, ontology.index[label])
+    return frozenset(ontology.ids[i] for i in found)
+
+
+def other_parents(ontology: Ontology, label: str) -> list[str]:
+    """The parents of a concept that its path does not go through."""
+    if label not in ontology:
+        return []
+    path = ontology.path(label)
+    return [parent for parent in ontology.parents_of(label) if parent not in path]
 
 
 def _walk(top: _Node) -> Iterator[tuple[str, int, _Node]]:
@@ -116,11 +153,15 @@ def lines(places: Sequence[Place]) -> Iterator[str]:
             yield printable(f"{indent}{place.name}")
             continue
         yield printable(f"{indent}{place.suggestion.probability:.3f}  {place.name}  {place.label}")
+        if place.other_parents:
+            yield printable(f"{indent}       also below: {', '.join(place.other_parents)}")
         if place.more_specific:
             near = ", ".join(
                 f"{s.name} {s.probability:.3f} ({s.label})" for s in place.more_specific
             )
-            yield printable(f"{indent}       close, and more specific: {near}")
+            is_other = f"{place.apart:.3f}" != f"{place.suggestion.probability:.3f}"
+            to = f" to its own {place.apart:.3f}" if is_other else ""
+            yield printable(f"{indent}       close{to}, and more specific: {near}")
 
 
 def rows(places: Sequence[Place]) -> list[dict[str, Any]]:
@@ -134,6 +175,7 @@ def rows(places: Sequence[Place]) -> list[dict[str, Any]]:
             "probability": suggestion.probability,
             "path": list(suggestion.path),
             "level": place.level,
+            "other_parents": list(place.other_parents),
             "more_specific": [
                 {"label": s.label, "name": s.name, "probability": s.probability}
                 for s in place.more_specific
@@ -143,4 +185,6 @@ def rows(places: Sequence[Place]) -> list[dict[str, Any]]:
     ]
 
 
-__all__ = ["CLOSE", "Place", "lines", "more_specific", "outline", "rows"]
+__all__ = [
+    "CLOSE", "Place", "above", "lines", "more_specific", "other_parents", "outline", "rows",
+]  # fmt: skip

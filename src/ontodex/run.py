@@ -28,8 +28,11 @@ from ontodex.models.base import (
     Decides,
     Explains,
     ExplainsSet,
+    HasLevels,
     Illustrates,
     Model,
+    Ranked,
+    RanksAndDecides,
     Refits,
     Resumes,
     SetAttention,
@@ -176,7 +179,12 @@ def train(
     model = chosen.model_class(chosen.model, device=pick(device))
     if isinstance(model, Resumes):
         model.work = out / "work"
-    model.fit(train, dev, labels)
+        started -= store.earlier_seconds(model.work)
+    try:
+        model.fit(train, dev, labels)
+    except ConfigError:
+        _unclaim(out)
+        raise
     judged = model.rank(dev, RANKS)
     if isinstance(model, Refits) and chosen.train.refit:
         learned = labels
@@ -246,6 +254,16 @@ def begin(out: Path, chosen: RunSettings) -> None:
         write_text(written, text)
     except OSError as error:
         raise RunError(f"{out}: cannot be written ({error.strerror})") from error
+
+
+def _unclaim(out: Path) -> None:
+    """Give back a folder whose settings were refused before anything was learned."""
+    if {path.name for path in (out / "work").rglob("*")} <= {"clock.json"}:
+        shutil.rmtree(out / "work", ignore_errors=True)
+        for name in ("config.toml", "labels.tsv", "ontology.json"):
+            (out / name).unlink(missing_ok=True)
+        if not any(out.iterdir()):
+            out.rmdir()
 
 
 def update(folder: str | Path, corpus: Corpus, *, device: str = "cpu") -> Run:
@@ -318,6 +336,13 @@ class Run:
             return self.model.decide(corpus)
         return self.decision.apply(self.rank(corpus) if ranking is None else ranking)
 
+    def ranked(self, corpus: Corpus) -> Ranked:
+        """The ranking, the label set, and each label by itself, with no more work than needed."""
+        if isinstance(self.model, RanksAndDecides):
+            return self.model.rank_and_decide(corpus, RANKS)
+        ranking = self.rank(corpus)
+        return Ranked(ranking, self.decide(corpus, ranking), ranking)
+
     def suggest(
         self,
         document: str | Doc,
@@ -336,6 +361,10 @@ class Run:
     def considered(self, document: str | Doc, *, language: str | None = None) -> list[Suggestion]:
         """Every concept that had a chance, chosen or not, most probable first."""
         return self._suggestions(self.rank(Corpus.of([_as_doc(document)])), language)
+
+    def apart(self, document: str | Doc, *, language: str | None = None) -> list[Suggestion]:
+        """The same concepts, each as probable as it is by itself: what was chosen has no lead."""
+        return self._suggestions(self.ranked(Corpus.of([_as_doc(document)])).apart, language)
 
     def _suggestions(self, ranking: Ranking, language: str | None) -> list[Suggestion]:
         """The answers about the one document of a ranking."""
@@ -393,9 +422,9 @@ class Run:
         from ontodex.evaluate.sets import count_by_label
 
         started = time.monotonic()
-        ranking = self.rank(corpus)
+        said = self.ranked(corpus)
         seconds = time.monotonic() - started
-        gold, decided = self.labels.gold(corpus), self.decide(corpus, ranking)
+        gold, ranking, decided = self.labels.gold(corpus), said.ranking, said.chosen
         above = label_ancestors(self.labels) if self.labels.ontology is not None else None
         metrics = evaluate(
             gold, ranking, decided, self.labels, levels=self.levels(), ancestors=above
@@ -431,9 +460,14 @@ class Run:
         return metrics
 
     def levels(self) -> NDArray[np.int32] | None:
-        """The ontology level of each column; None without an ontology."""
+        """The ontology level of each column, as the system sees it where it works level by level;
+        None without an ontology."""
         ontology = self.labels.ontology
-        return None if ontology is None else for_labels(self.labels, assign(ontology)).level
+        if ontology is None:
+            return None
+        if isinstance(self.model, HasLevels):
+            return self.model.label_levels(self.labels)
+        return for_labels(self.labels, assign(ontology)).level
 
 
 def _as_doc(document: str | Doc) -> Doc:

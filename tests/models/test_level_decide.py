@@ -5,7 +5,14 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.special import expit, logit
 
-from ontodex.models.level_decide import MOVES, best_moves, matching_moves, mean_odds, moved
+from ontodex.models.level_decide import (
+    DEPTH,
+    MOVES,
+    best_moves,
+    matching_moves,
+    mean_odds,
+    moved,
+)
 from ontodex.types import Ranking
 
 
@@ -87,3 +94,14 @@ def test_without_dev_nothing_moves():
     assert best_moves([ranking], [nothing], np.full(8, 0.5)).tolist() == [0.0]
     nobody = ranking.take(np.empty(0, np.int64))
     assert matching_moves([ranking], [nobody], np.full(8, 0.5)).tolist() == [0.0]
+
+
+def test_the_mean_of_two_does_not_change_with_how_much_is_asked_for():
+    rng = np.random.default_rng(4)
+    one, other = (Ranking.top(rng.random((50, 90)), 90) for _ in range(2))
+    few, many = (mean_odds([one.cut(k)], [other.cut(k)])[0] for k in (DEPTH, 90))
+    assert (few.k, many.k) == (DEPTH, 90)
+    np.testing.assert_array_equal(many.columns[:, :DEPTH], few.columns)
+    np.testing.assert_array_equal(many.probabilities[:, :DEPTH], few.probabilities)
+    assert all(len(set(row)) == 90 for row in many.columns.tolist())
+    assert (np.diff(many.probabilities, axis=1) <= 0).all()

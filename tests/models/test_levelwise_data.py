@@ -23,6 +23,10 @@ from ontodex.types import Corpus, Doc, LabelSpace, Ontology
 DATA = Path(os.environ.get("ONTODEX_DATA", Path(__file__).parents[2] / "../shared/data"))
 pytestmark = pytest.mark.data
 CONFIG = LevelwiseConfig(
+    reader="pooling",
+    encoder="level",
+    windows=(3, 4, 5),
+    bag=0,
     width=32,
     maps=16,
     set_maps=8,

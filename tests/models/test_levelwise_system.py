@@ -17,11 +17,13 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 from scipy.special import logit
+from typer.testing import CliRunner
 
+from ontodex.cli import app
 from ontodex.errors import ConfigError, RunError
 from ontodex.evaluate.sets import set_metrics
 from ontodex.features.prepare import PrepareConfig, prepare
-from ontodex.models.base import Decides, Explains, ExplainsSet
+from ontodex.models.base import Decides, Explains, ExplainsSet, RanksAndDecides
 from ontodex.models.level_decide import moved
 from ontodex.models.level_network import LevelwiseConfig
 from ontodex.models.level_passes import Batch, fold_of
@@ -29,6 +31,7 @@ from ontodex.models.levelwise import Levelwise
 from ontodex.models.pointer import PointerConfig
 from ontodex.ontology.graph import Concept, build
 from ontodex.ontology.levels import lists_with_ancestors
+from ontodex.outline import CLOSE
 from ontodex.run import load, train
 from ontodex.train.loop import LoopConfig
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
@@ -42,6 +45,10 @@ ONTOLOGY = build(
     ]
 )
 CONFIG = LevelwiseConfig(
+    reader="pooling",
+    encoder="level",
+    windows=(3, 4, 5),
+    bag=0,
     width=12,
     maps=6,
     set_maps=4,
@@ -452,6 +459,74 @@ def test_a_run_evaluates_and_suggests_what_the_system_decides(tmp_path):
     assert [s.label for s in run.suggest(TEST[0])] == [LABELS.ids[c] for c in chosen]
     assert load(tmp_path / "run").suggest(TEST[0]) == run.suggest(TEST[0])
     assert (tmp_path / "run" / "log.jsonl").exists()
+
+
+def test_a_more_specific_concept_that_the_pointer_passed_over_is_a_warning(tmp_path):
+    """Half of the documents about water have the general concept, half the specific one: to the
+    levels both are as probable, and the pointer chooses one."""
+    topics = ["water", "roads"] * 40
+    docs = [
+        Doc(f"{i}", {"text": f"so {topic} very"}, (), (ABOVE[topic] if i // 2 % 10 < 5 else topic,))
+        for i, topic in enumerate(topics)
+    ]
+    longer = dataclasses.replace(CONFIG.pointer.train, epochs=15)
+    config = dataclasses.replace(
+        CONFIG,
+        inputs="words",
+        merge="pointer",
+        train=dataclasses.replace(CONFIG.train, lr=0.01),
+        pointer=dataclasses.replace(CONFIG.pointer, train=longer),
+    )
+    settings = dataclasses.asdict(config) | {"name": "levelwise"}
+    corpora = {"train": Corpus.of(docs), "dev": Corpus.of(docs[:20])}
+    run = train({"model": settings}, tmp_path / "run", ontology=ONTOLOGY, **corpora)
+    told = CliRunner().invoke(app, ["suggest", str(run.folder), "so water very", "--json"])
+    (nature,) = json.loads(told.stdout)
+    assert nature["label"] == "nature"
+    assert [near["label"] for near in nature["more_specific"]] == ["water"]
+    by_itself = nature["more_specific"][0]["probability"]
+    ranked = {s.label: s.probability for s in run.considered("so water very")}
+    assert by_itself >= CLOSE * nature["probability"] > ranked["water"], "the set has a lead"
+
+
+def test_what_is_ranked_and_decided_at_once_is_what_is_ranked_and_decided(work):
+    merged = fitted(work, merge="pointer")
+    assert isinstance(merged, RanksAndDecides)
+    found = merged.rank_and_decide(TEST, 6)
+    alone = merged.rank(TEST, 6), merged.decide(TEST)
+    for mine, theirs in zip((found.ranking, found.chosen), alone, strict=True):
+        np.testing.assert_array_equal(mine.columns, theirs.columns)
+        np.testing.assert_array_equal(mine.probabilities, theirs.probabilities)
+
+
+def test_that_documents_have_no_keywords_is_said_once(system, monkeypatch, caplog):
+    silent = Corpus.of([dataclasses.replace(doc, keywords=()) for doc in TEST])
+    some = Corpus.of([TEST[0], *silent])
+    monkeypatch.setattr(system, "has_warned", False)
+    system.rank(some, 1)
+    assert caplog.messages == []
+    system.rank(silent, 1)
+    system.explain(silent[0], 0)
+    assert [message.partition(":")[0] for message in caplog.messages] == [
+        "this run has learned from authors' keywords and these documents have none"
+    ]
+
+
+def test_a_command_takes_keywords(tmp_path, caplog):
+    brief = dataclasses.replace(CONFIG, inputs="words+keywords", train=BRIEF)
+    settings = dataclasses.asdict(brief) | {"name": "levelwise"}
+    run = train({"model": settings}, tmp_path / "run", train=TRAIN, dev=DEV, ontology=ONTOLOGY)
+    doc = Doc("", {"text": "so much"}, ("water", "trees"))
+    caplog.clear()
+    given = [str(run.folder), "so much", "--keyword", "water", "--keyword", "trees", "--json"]
+    suggested = CliRunner().invoke(app, ["suggest", *given])
+    explained = CliRunner().invoke(app, ["explain", *given, "--label", "water"])
+    assert caplog.messages == [], "no word about missing ones"
+    found = {row["label"]: row["probability"] for row in json.loads(suggested.stdout)}
+    assert found == {s.label: s.probability for s in run.suggest(doc)}
+    assert found != {s.label: s.probability for s in run.suggest("so much")}
+    probability = json.loads(explained.stdout)["probability"]
+    assert probability == run.explain(doc, "water").probability
 
 
 def test_expanded_gold_teaches_ancestors_but_final_gold_stays_as_it_is():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 from pathlib import Path
 from types import ModuleType
@@ -10,57 +10,76 @@ from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "bench" / "levelwise_tables.py"
+from ontodex.config import build, merged
+from ontodex.experiment import read_plan
+from ontodex.models.levelwise import Levelwise
+from ontodex.ontology.graph import Concept
+from ontodex.ontology.graph import build as ontology_of
+from ontodex.types import Corpus, Doc, LabelSpace
+
+ROOT = Path(__file__).parents[2]
+MEASURES = ("MiP", "MiR", "MiF", "MaP", "MaR", "MaF")
+RANKED = ("P@1", "P@3", "P@5", "nDCG@1", "nDCG@3", "nDCG@5")
 
 
-@pytest.fixture(scope="module")
-def tables() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("levelwise_tables", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def tables(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    return importlib.import_module("levelwise_tables")
 
 
-def figures(f: float) -> dict[str, float]:
-    return dict.fromkeys(("MiP", "MiR", "MiF", "MaP", "MaR", "MaF"), f)
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    return importlib.import_module("levelwise")
 
 
-def level(top_k: float, ofo: float) -> dict[str, Any]:
-    return {"documents": 9, "labels": 3, "K": 2, "top K": figures(top_k), "OFO": figures(ofo)}
+def level(top_k: float, ofo: float, *, micro: float | None = None, k: int = 2) -> dict[str, Any]:
+    """Macro figures, and micro ones where OFO has others."""
+    chosen = dict.fromkeys(MEASURES, ofo)
+    if micro is not None:
+        chosen |= dict.fromkeys(MEASURES[:3], micro)
+    return {
+        "documents": 1234,
+        "labels": 3,
+        "K": k,
+        "K macro": k + 1,
+        "top K": dict.fromkeys(MEASURES, top_k),
+        "OFO": chosen,
+    }
 
 
-def rare(hit: int) -> dict[str, Any]:
-    return {"10 to 14": {"labels": 3, "true": 40, "predicted": 50, "hit": hit}}
-
-
-def result(row: str, seed: int, f: float, *passes: dict[str, Any]) -> dict[str, Any]:
+def result(row: str, seed: int, f: float, *passes: dict[str, Any], hit: int = 0) -> dict[str, Any]:
     return {
         "row": row,
         "seed": seed,
         "hardware": "a machine",
+        "keywords": "none" if row == "words" else "phrases",
         "seconds": {"pass 1": 60.0, "pass 2": 40.0, "pointer": 7.0, "in all": 107.0},
         "memory GiB": 3.25,
         "documents a second": 1200,
-        "test": {
-            **figures(f),
-            **dict.fromkeys(("P@1", "P@3", "P@5", "nDCG@1", "nDCG@3", "nDCG@5"), f),
-        },
-        "dev": figures(f),
-        "passes": list(passes),
+        "test": dict.fromkeys((*MEASURES, *RANKED), f),
+        "dev": dict.fromkeys(MEASURES, f),
+        "passes": [{"levels": levels} for levels in passes],
+        "rare": {"10 to 14": {"labels": 3, "true": 40, "predicted": 50, "hit": hit}},
         "curves": {"1": {"documents": [1, 2], **{n: [0.1, 0.2] for n in ("MaP", "MaR", "MaF")}}},
-        "share of a step": {"1": 0.25, "2": 0.75},
+        "share of a step": {"shared": 0.4, "1": 0.2, "2": 0.4},
     }
 
 
 def written(folder: Path) -> None:
-    """Neighbour levels help at level 1 and not at level 2; max pooling is better here."""
-    first = {"levels": {"1": level(40, 50), "2": level(30, 45)}, "rare": rare(10)}
-    second = {"levels": {"1": level(41, 60), "2": level(31, 44)}, "rare": rare(14)}
+    """Neighbour levels help at level 1 and not at level 2; max pooling is better here; at level 2
+    OFO's micro-F of words alone is below that of the best K."""
+    words = {"1": level(40, 48, k=1), "2": level(30, 44, micro=29, k=4)}
+    first = {"1": level(40, 50), "2": level(30, 45)}
+    second = {"1": level(41, 60), "2": level(31, 44)}
+    other = {"1": level(41, 60, k=5), "2": level(31, 44)}
     results = [
         result("full", 1, 70, first, second),
-        result("full", 2, 72, first, second),
+        result("full", 2, 72, first, other),
+        result("words", 1, 50, words),
+        result("keywords", 1, 61, first, hit=10),
+        result("threshold", 1, 62, first, second, hit=14),
         result("max", 1, 73, first, second),
         result("sampling", 1, 60, first, second),
     ]
@@ -68,30 +87,91 @@ def written(folder: Path) -> None:
         (folder / f"{one['row']}-{one['seed']}.json").write_text(json.dumps(one))
 
 
+def said_of(tables: ModuleType, folder: Path, **beside: dict[str, float]) -> dict[str, str]:
+    """Each line of the claims by what stands before its first colon."""
+    lines = tables.claims_list(tables.read_results(folder), beside).splitlines()
+    return {line.split(":")[0]: line for line in lines if line.startswith("-")}
+
+
+def row_of(text: str, *starts: str) -> list[str]:
+    """The cells of the line of a table that begins with these."""
+    lines = [[c.strip() for c in line.split("|")[1:-1]] for line in text.splitlines()]
+    return next(line for line in lines if line[: len(starts)] == list(starts))
+
+
 def test_claims_are_held_or_not_held_with_their_numbers(tables, tmp_path):
     written(tmp_path)
-    claims = tables.claims_list(tables.read_results(tmp_path)).splitlines()
-    said = {line.split(":")[0]: line for line in claims if line.startswith("-")}
-    assert (
-        "**held**: MaF level 1 41.00 -> 60.00"
-        in said["- OFO beats the best fixed K at every level"]
-    )
-    neighbours = said["- neighbour levels add at every level"]
-    assert "**not held** (at 1 of 2)" in neighbours
+    said = said_of(tables, tmp_path)
+    neighbours = said["- neighbour levels add at every level, MaF"]
+    assert "**not held**: 1 of 2 levels: level 1 50.00 -> 60.00" in neighbours
     assert "level 2 45.00 -> 44.00" in neighbours
     pooling = said["- dynamic pooling beats max pooling"]
     assert "**not held**: MaF 71.00 (70.00 to 72.00) of `full`, 73.00 of `max`" in pooling
     assert "**held**" in said["- the pointer generator beats sampling"]
-    assert not any("label-based" in line for line in claims), "that row was not measured"
+    assert not any("label-based" in line for line in said), "that row was not measured"
 
 
-def test_rare_labels_are_a_sentence_with_recall_and_precision(tables, tmp_path):
+def test_ofo_is_judged_in_every_block_by_macro_and_by_micro_f(tables, tmp_path):
+    written(tmp_path)
+    said = said_of(tables, tmp_path)
+    macro = said["- OFO beats the best fixed K at every level, MaF"]
+    assert "**held**" in macro
+    assert "2 of 2 levels with words, 2 of 2 levels with words, phrases," in macro
+    assert "level 1 41.00 -> 60.00" in macro, "the numbers of the last block"
+    micro = said["- OFO beats the best fixed K at every level, MiF"]
+    assert "**not held**: 1 of 2 levels with words, 2 of 2" in micro
+
+
+def test_phrases_are_not_called_keywords(tables, tmp_path):
+    written(tmp_path)
+    said = said_of(tables, tmp_path)
+    assert "**held**: 2 of 2 levels" in said["- phrases add at every level, MaF"]
+    assert not any(line.startswith("- keywords add") for line in said)
+    text = tables.level_table(tables.read_results(tmp_path), tables.MICRO, "")
+    assert "words, phrases, levels: MiF" in text
+    assert "Phrases are extracted from the text" in text
+
+
+def test_keywords_of_authors_are_called_keywords(tables, tmp_path):
+    written(tmp_path)
+    for path in tmp_path.glob("*.json"):
+        path.write_text(path.read_text().replace('"phrases"', '"keywords"'))
+    said = said_of(tables, tmp_path)
+    assert "- keywords add at every level, MiF" in said
+    text = tables.level_table(tables.read_results(tmp_path), tables.MICRO, tables.TABLE_2)
+    assert "words, keywords: MiF" in text
+    assert "phrases" not in text.lower()
+
+
+def test_rare_labels_are_a_sentence_about_two_rows_that_were_tuned_alike(tables, tmp_path):
     """10 of 40 occurrences are 25 %, of 50 predictions 20 %; 14 are 35 % and 28 %."""
     written(tmp_path)
     (line,) = tables.rare_sentence(tables.read_results(tmp_path))
     assert "of the 40 test occurrences of 3 labels" in line
-    assert "25.0 % are found without neighbour levels and 35.0 % with them" in line
-    assert "precision 20.0 and 28.0 %" in line
+    assert "25.0 % are found without neighbour levels" in line
+    assert "(`keywords`: 50 predictions, precision 20.0 %)" in line
+    assert "35.0 % with them (`threshold`: 50 predictions, precision 28.0 %)" in line
+    (tmp_path / "keywords-1.json").unlink()
+    assert tables.rare_sentence(tables.read_results(tmp_path)) == []
+
+
+def test_every_block_shows_its_own_k_and_every_level_its_documents(tables, tmp_path):
+    """K is 1 with words, 2 with phrases, and 2 or 5 with levels, by the seed; one more for macro
+    figures."""
+    written(tmp_path)
+    results = tables.read_results(tmp_path)
+    micro = row_of(tables.level_table(results, tables.MICRO, ""), "level 1", "1,234", "top K")
+    assert [micro[3], micro[7], micro[11]] == ["1", "2", "2 to 5"]
+    macro = row_of(tables.level_table(results, tables.MACRO, ""), "level 2", "1,234", "top K")
+    assert [macro[3], macro[7], macro[11]] == ["5", "3", "3"]
+    ofo = row_of(tables.level_table(results, tables.MICRO, ""), "level 1", "1,234", "OFO")
+    assert [ofo[3], ofo[7], ofo[11]] == ["", "", ""]
+
+
+def test_readers_are_told_that_ofo_is_tuned_on_dev_too(tables, tmp_path):
+    written(tmp_path)
+    text = tables.level_table(tables.read_results(tmp_path), tables.MACRO, "")
+    assert "moved by one number a level, chosen on dev in the same way" in text
 
 
 def test_the_paper_stands_beside_ours_where_asked(tables, tmp_path):
@@ -99,28 +179,120 @@ def test_the_paper_stands_beside_ours_where_asked(tables, tmp_path):
     results = tables.read_results(tmp_path)
     with_paper = tables.level_table(results, tables.MACRO, tables.TABLE_3)
     assert "60.00 / 82.96" in with_paper, "MaF of OFO at level 1, all inputs"
+    assert "| 2 / 5 |" in with_paper, "its K"
     assert " / " not in tables.level_table(results, tables.MACRO, "")
-    assert "Dynamic pooling & level-based: 53.22, 70.65, 60.77" in tables.merge_table(results, True)
-
-
-def test_training_time_is_divided_among_the_levels(tables, tmp_path):
-    """Both passes took 100 s, of which level 1 has a quarter."""
-    written(tmp_path)
-    costs = tables.cost_table(tables.read_results(tmp_path))
-    assert "| full | 107 | 1: 25, 2: 75 | 7 | 3.2 | 1,200 |" in costs
+    merged_sets = tables.merge_table(results, True, {})
+    assert "Dynamic pooling & level-based: 53.22, 70.65, 60.77" in merged_sets
+    assert row_of(merged_sets, "DeepMesh (quoted)")[1:4] == ["53.80", "55.05", "54.42"]
+    assert "quoted" not in tables.merge_table(results, False, {})
+    ranking = tables.ranking_table(results, True)
+    assert row_of(ranking, "XML-CNN")[1:] == ["95.06", "79.86", "63.91", "95.06", "89.48", "87.06"]
+    assert row_of(tables.amazon_table(), "level 5", "OFO")[2:] == ["20.88", "99.91", "34.54"]
 
 
 def test_the_quoted_tables_are_whole(tables):
     for text in (tables.TABLE_2, tables.TABLE_3):
         rows = [line.split() for line in text.split("\n") if line]
         assert [len(row) for row in rows] == [18] * 7
+    assert [len(line.split()) for line in tables.TABLE_2_AMAZON.split("\n") if line] == [6] * 5
 
 
-def test_figures_are_drawn(tables, tmp_path):
+def test_quoted_figures_that_contradict_themselves_are_named(tables):
+    """2 * 50 * 50 / 100 is 50; 33.33 and 66.67 give 44.44, and 44.45 may be rounding."""
+    quoted = {"right": (50.0, 50.0, 50.0), "rounded": (33.33, 66.67, 44.45)}
+    assert tables.contradictions(quoted) == ""
+    assert "; " not in tables.contradictions({**quoted, "wrong": (50.0, 50.0, 51.0)})
+    assert "wrong: 51.00 (50.00)" in tables.contradictions({"wrong": (50.0, 50.0, 51.0)})
+    macro = tables.about_quoted_levels(tables.quoted_levels(tables.TABLE_3), "keywords")
+    assert "level 6, OFO, words, keywords: 79.63 (76.94)" in macro
+    assert macro.count("); level") == 5, "six cells of Table 3"
+    assert "MeSHLabeler: 50.54 (53.07)" in tables.merge_table({}, True, {})
+
+
+def test_other_systems_join_table_4_and_the_claims(tables, tmp_path):
+    written(tmp_path)
+    beside = {"parabel, OFO": {"MiF": 70.5}}
+    text = tables.merge_table(tables.read_results(tmp_path), False, beside)
+    assert row_of(text, "parabel, OFO") == ["parabel, OFO", "", "", "", "", "", "70.50", ""]
+    line = said_of(tables, tmp_path, **beside)["- (ours) `full` beats parabel, OFO"]
+    assert "**held**: MiF 71.00 (70.00 to 72.00), 70.50 of parabel, OFO" in line
+    assert not any("`attentive`" in line for line in said_of(tables, tmp_path, **beside))
+
+
+def test_training_time_is_divided_among_the_levels_and_what_they_share(tables, tmp_path):
+    """Both passes took 100 s, of which all levels share 40 and level 1 has 20."""
+    written(tmp_path)
+    costs = tables.cost_table(tables.read_results(tmp_path))
+    assert "| full | 107 | shared: 40, 1: 20, 2: 40 | 7 | 3.2 | 1,200 |" in costs
+
+
+def test_one_call_writes_tables_and_figures(tables, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     written(tmp_path)
-    full = tables.read_results(tmp_path)["full"][0]
-    tables.draw_streams(full["curves"], tmp_path / "five.png")
-    tables.draw_rare(full["passes"], tmp_path / "rare.png")
-    assert (tmp_path / "five.png").stat().st_size > 1000
-    assert (tmp_path / "rare.png").stat().st_size > 1000
+    (tmp_path / "beside.json").write_text('{"parabel, OFO": {"MaF": 60.0}}')
+    tables.main([str(tmp_path), "--paper", "--beside", str(tmp_path / "beside.json")])
+    text = (tmp_path / "tables.md").read_text()
+    assert capsys.readouterr().out == text
+    for title in ("Table 2, micro", "AmazonCat-13K", "Table 3, macro", "Table 4", "Claims"):
+        assert title in text
+    for name in ("figure5-1.png", "figure5-2.png", "rare-1.png"):
+        assert (tmp_path / name).stat().st_size > 1000
+    assert not (tmp_path / "rare-2.png").exists(), "no second seed of these rows"
+
+
+def test_a_few_rows_make_the_tables_they_can(tables, tmp_path):
+    written(tmp_path)
+    for path in tmp_path.glob("*.json"):
+        if path.stem != "keywords-1":
+            path.unlink()
+    tables.main([str(tmp_path), "--paper"])
+    text = (tmp_path / "tables.md").read_text()
+    assert "Table 2, micro: no row `words` or `full`" in text
+    assert row_of(text, "keywords")[1] == "61.00"
+
+
+def test_the_bench_and_the_experiment_file_have_the_same_rows(bench):
+    """Under the same names, or with -4 for four levels."""
+    plan = read_plan(ROOT / "experiments" / "levelwise.toml")
+    ours = {name: s for name, s in plan.systems.items() if s.model == "levelwise"}
+    assert {name.removesuffix("-4") for name in ours} >= set(bench.TABLED)
+    for name, system in ours.items():
+        four = {"max_level": 4} if name.endswith("-4") else {}
+        row = merged(four, bench.ROWS[name.removesuffix("-4")])
+        settings = system.settings.get("model", {})
+        expected = build(Levelwise.Config, row, "model")
+        assert build(Levelwise.Config, settings, "model") == expected, name
+
+
+def test_the_rows_of_the_tables_are_all_that_the_claims_name(bench, tables, tmp_path):
+    levels = {"1": level(40, 50)}
+    for row in bench.TABLED:
+        text = json.dumps(result(row, 1, 50, levels, levels))
+        (tmp_path / f"{row}-1.json").write_text(text)
+    claims = tables.claims_list(tables.read_results(tmp_path), {})
+    assert claims.count("\n- ") == 18
+
+
+TINY = {
+    "width": 8, "maps": 4, "set_maps": 4, "hidden": 8, "value": 8, "bag": 0, "bottleneck": 8,
+    "min_count": 1, "keyword_count": 1, "merge": "threshold",
+    "train": {"epochs": 1, "batch": 8},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("encoder", "keywords"), [("shared", "author"), ("level", "phrases")])
+def test_a_result_holds_what_the_tables_ask_for(bench, tables, tmp_path, encoder, keywords):
+    top, below = Concept("nature"), Concept("water", parents=["nature"])
+    docs = [Doc(str(i), {"text": "deep water"}, ("sea",), ("nature", "water")) for i in range(16)]
+    corpora = dict.fromkeys(("train", "dev", "test"), Corpus.of(docs))
+    settings = {**TINY, "encoder": encoder, "keywords": keywords}
+    system = Levelwise(build(Levelwise.Config, settings, "model"))
+    labels = LabelSpace.of(corpora["train"], ontology_of([top, below]))
+    found = {"row": "full", "seed": 1, **bench.measure(system, corpora, labels)}
+    assert found["keywords"] == {"author": "keywords", "phrases": "phrases"}[keywords]
+    assert list(found["share of a step"]) == ["shared", "1", "2"]
+    assert sum(found["share of a step"].values()) == pytest.approx(1, abs=0.01)
+    assert found["rare"]["15 to 19"]["true"] == 32, "two labels of 16 documents"
+    (tmp_path / "full-1.json").write_text(json.dumps(found))
+    text = tables.level_table(tables.read_results(tmp_path), tables.MACRO, "")
+    assert row_of(text, "level 2", "16", "top K")[3] == "1"

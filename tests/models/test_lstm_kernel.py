@@ -14,7 +14,7 @@ DEVICE = "cpu" if os.environ.get("TRITON_INTERPRET") else "cuda"
 
 
 @pytest.mark.parametrize("n", [1, 16, 19])
-@pytest.mark.parametrize("units", [64, 128])
+@pytest.mark.parametrize("units", [64, 128, 256])
 def test_lstms_side_by_side_are_the_lstms_one_by_one(n, units):
     from ontodex.models.lstm_kernel import read_together
 

@@ -42,6 +42,9 @@ from ontodex.ontology.levels import UNPLACED, Levels
 from ontodex.types import Ranking
 
 SMALL = LevelwiseConfig(
+    reader="pooling",
+    encoder="level",
+    bag=0,
     width=6,
     maps=2,
     set_maps=2,
@@ -370,14 +373,20 @@ def ranking(*rows: list[tuple[int, float]]) -> Ranking:
     return Ranking.sort(columns, np.array([[p for _, p in row] for row in padded]), width)
 
 
-def test_more_documents_go_on_where_ofo_was():
+@pytest.mark.parametrize("prior", [0.0, 5.0])
+def test_a_stream_is_decided_document_by_document_and_can_be_cut_anywhere(prior):
     rng = np.random.default_rng(0)
     probabilities = Ranking.top(rng.random((20, 3)), 3)
     gold = csr_array((rng.random((20, 3)) > 0.6).astype(np.int8))
-    whole = OFO.new(3, 0.5).passes(probabilities, gold, 1)
-    state = OFO.new(3, 0.5)
-    for rows in (np.arange(7), np.arange(7, 20)):
-        state = state.more(probabilities.take(rows), csr_array(gold[rows]))
+    state, chosen = OFO.new(3, 0.5, prior=prior).stream(probabilities, gold)
+    one, by_one = OFO.new(3, 0.5, prior=prior), []
+    for row in range(20):
+        document, truth = probabilities.take(np.array([row])), csr_array(gold[[row]])
+        by_one.append(one.choose(document))
+        one, _ = one.stream(document, truth)
+    np.testing.assert_array_equal(chosen, np.concatenate(by_one))
+    np.testing.assert_array_equal(state.thresholds, one.thresholds)
+    whole = OFO.new(3, 0.5, prior=prior).passes(probabilities, gold, 1)
     np.testing.assert_array_equal(state.thresholds, whole.thresholds)
 
 
@@ -392,6 +401,16 @@ def test_the_stream_curve_of_three_documents_by_hand():
     assert curve["documents"] == [1, 2, 3]
     assert curve["MaP"] == pytest.approx([1, 1 / 2, 2 / 3], abs=1e-4)
     assert curve["MaR"] == pytest.approx([1, 1 / 2, 2 / 3], abs=1e-4)
+
+
+def test_with_a_prior_the_curve_starts_at_the_threshold_that_training_starts_from():
+    """All true answers have 0.1: from a first lambda of 0.5 none of them would be chosen."""
+    stream = ranking(*[[(0, 0.1), (1, 0.01)]] * 200)
+    gold = csr_array(np.array([[1, 0]] * 200))
+    curve = stream_curve(LevelwiseConfig(ofo_prior=50, first_lambda=0.5), stream, gold)
+    assert curve["documents"][-1] == 200
+    assert len(curve["documents"]) == 40
+    assert curve["MaR"][0] > 0.5
 
 
 def test_documents_without_a_label_at_the_level_are_not_in_its_curve():

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from ontodex.cli import app
 from ontodex.errors import RunError
+from ontodex.ontology.graph import Concept, build
 from ontodex.run import load, train
 from ontodex.serve.database import Database, Judgement
 from ontodex.serve.learn import (
@@ -26,6 +27,12 @@ from ontodex.serve.learn import (
 )
 from ontodex.types import Corpus, Doc
 
+ONTOLOGY = build([Concept("nature"), Concept("fish", parents=["nature"]), Concept("oak")])
+DOCS = [
+    Doc(f"{label}{i}", {"text": f"{text} {i}"}, (), (label,))
+    for i in range(10)
+    for label, text in (("fish", "trout in the cold stream"), ("oak", "leaves in the forest"))
+]
 NEWTS = [Doc(f"n{i}", {"text": f"a newt crawls through wet moss {i}"}) for i in range(40)]
 
 
@@ -128,6 +135,25 @@ def test_only_judged_labels_count_in_the_measure(run_folder):
     assert measure(run, [one]).f == 1
     assert measure(run, [replace(one, accepted=("fish", "newt"))]).recall == 1 / 2
     assert measure(run, [replace(one, accepted=(), rejected=("fish",))]).precision == 0
+
+
+@pytest.mark.parametrize("merge", ["threshold", "pointer"])
+def test_the_thresholds_of_a_system_that_decides_by_itself_learn(tmp_path, database, merge):
+    loop = {"epochs": 8, "batch": 8, "lr": 0.05, "patience": 0}
+    small = {"width": 12, "hidden": 8, "value": 8, "bag": 0, "min_count": 1, "inputs": "words"}
+    pointer = {"embedding": 8, "hidden": 8, "train": {**loop, "epochs": 1}}
+    model = {"name": "levelwise", **small, "merge": merge, "train": loop, "pointer": pointer}
+    out = tmp_path / "levels"
+    before = train({"model": model}, out, train=Corpus.of(DOCS), ontology=ONTOLOGY)
+    docs = [Doc(f"d{i}", {"text": "trout in the cold stream"}) for i in range(3)]
+    decide(database, docs, accept=["oak"], reject=["fish"], done=False)
+    lesson = learn(out, database)
+    assert lesson.taken
+    assert lesson.thresholds >= 1
+    after = load(out)
+    moved = np.flatnonzero(after.model.thresholds != before.model.thresholds)
+    assert set(moved) <= {before.labels.column[label] for label in ("oak", "fish")}
+    assert len(moved) == lesson.thresholds
 
 
 def test_a_run_that_cannot_learn_says_so(tmp_path, database):

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from ontodex.errors import DataError
+from ontodex.models.base import Ranked
 from ontodex.run import Explanation
 from ontodex.serve.engine import BusyError, Engine, TooSlowError
-from ontodex.serve.ranked import Ranked
 from ontodex.types import Doc, Ranking
 
 
@@ -34,7 +34,7 @@ class Gate:
             raise DataError("a document that cannot be read")
         lengths = np.array([[len(id_)] for id_ in ids], np.int32)
         ranking = Ranking(lengths, np.ones(lengths.shape, np.float32))
-        return Ranked(ranking, ranking)
+        return Ranked(ranking, ranking, ranking)
 
     def explain(self, doc: Doc, label: str | None) -> Explanation:
         raise AssertionError("nobody asks")

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import pytest
 
-from ontodex.run import load
-from ontodex.serve.served import Served, url_name
+from ontodex.models.base import Ranked
+from ontodex.ontology.graph import Concept, build
+from ontodex.run import load, train
+from ontodex.serve.served import Ask, Card, Served, url_name
+from ontodex.types import Corpus, Doc, Ranking
 
 TROUT = {"title": "A trout", "abstract": "swims in the cold stream"}
 
@@ -31,6 +37,45 @@ def test_a_suggestion_has_name_place_and_probability(client, run_folder):
     assert found["probability"] == pytest.approx(expected.probability, abs=1e-6)
     assert [step["name"] for step in found["path"]] == ["Nature", "Animals", "Fish"]
     assert found["chosen"] is True
+    assert found["other_parents"] == []
+    assert found["more_specific"] == []
+
+
+def test_parents_that_the_path_does_not_show_are_named(tmp_path):
+    tops = [Concept("animals", {"en": "Animals"}), Concept("food", {"en": "Food"})]
+    ontology = build([*tops, Concept("fish", {"en": "Fish"}, parents=["animals", "food"])])
+    docs = Corpus.of([Doc("1", {"text": "trout"}, (), ("fish",))])
+    tables = {"model": {"name": "popularity"}}
+    run = train(tables, tmp_path / "run", train=docs, dev=docs, ontology=ontology)
+    served = Served("run", Card.open(run.folder))
+    (fish,) = served.suggestions(run.ranked(docs), Ask())
+    assert [step["name"] for step in fish["path"]] == ["Animals", "Fish"]
+    assert fish["other_parents"] == [{"label": "food", "name": "Food"}]
+
+
+def ranking(served, **probabilities):
+    columns = [[served.run.labels.column[label] for label in probabilities]]
+    return Ranking.sort(np.array(columns), np.array([list(probabilities.values())]), 3)
+
+
+def test_a_chosen_concept_says_which_more_specific_ones_came_close_by_themselves(served):
+    chosen = ranking(served, animals=0.9)
+    apart = ranking(served, animals=0.4, fish=0.35, newt=0.3)
+    found = Ranked(ranking(served, animals=0.9, fish=0.1, newt=0.1), chosen, apart)
+    kept = json.loads(json.dumps(served.kept(found)))
+    animals, fish, newt = served.suggestions(served.ranked(kept), Ask(language="de"))
+    assert animals["more_specific"] == [{"label": "fish", "name": "Fische", "probability": 0.35}]
+    assert fish["more_specific"] == newt["more_specific"] == []
+    for ask in (Ask(exclude=["fish"]), Ask(include=["fish"])):
+        answer = served.suggestions(found, ask)
+        assert [near for each in answer for near in each["more_specific"]] == []
+
+
+def test_labels_by_themselves_are_kept_only_where_they_are_others(served):
+    one = ranking(served, fish=0.5)
+    kept = served.kept(Ranked(one, one, one))
+    assert kept == {"ranked": [("fish", 0.5)], "chosen": [("fish", 0.5)]}
+    assert served.ranked(kept).apart.columns.tolist() == [[served.run.labels.column["fish"]]]
 
 
 def test_many_documents_are_answered_in_their_order(client):

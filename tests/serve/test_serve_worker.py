@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from ontodex.errors import DataError, RunError
+from ontodex.models.base import Ranked
 from ontodex.run import load
-from ontodex.serve.ranked import Local, Ranked
+from ontodex.serve.ranked import Local
 from ontodex.serve.worker import Remote, Worker, answer, described
 from ontodex.types import Doc, Ranking
 
@@ -33,7 +34,7 @@ class Decided:
         ranking = Ranking(
             np.array([[1, 0]] * len(docs), np.int32), np.array([[0.1, 0]] * len(docs), np.float32)
         )
-        return Ranked(ranking, ranking.cut(1))
+        return Ranked(ranking, ranking.cut(1), ranking.cut(2))
 
     def explain(self, doc, label):
         raise RunError("cannot explain", hint="ask another")
@@ -50,6 +51,7 @@ def test_rankings_cross_the_pipe_bit_for_bit(run_folder):
 def test_a_set_smaller_than_the_ranking_crosses_too():
     there = Remote(Wire({"a": Decided()}), "a").rank(DOCS)
     assert there.chosen.columns.tolist() == [[1], [1]]
+    assert there.apart.columns.tolist() == [[1, 0], [1, 0]]
 
 
 def test_explanations_cross_the_pipe(run_folder):

@@ -25,14 +25,16 @@ the loop over documents, exactly.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ontodex.decide.threshold import above, entries, pairs
-from ontodex.types import Ranking
+from ontodex.types import PADDING, Ranking
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +53,18 @@ class OFO:
         none = np.zeros(n_columns, dtype=np.int64)
         return cls(first, prior, np.full(n_columns, first), none, none)
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything, for a file; `of_arrays` takes it back."""
+        numbers = np.array([self.first, self.prior])
+        return {
+            "thresholds": self.thresholds, "alpha": self.alpha, "beta": self.beta, "start": numbers
+        }  # fmt: skip
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> OFO:
+        first, prior = arrays["start"].tolist()
+        return cls(first, prior, arrays["thresholds"], arrays["alpha"], arrays["beta"])
+
     def choose(self, ranking: Ranking) -> NDArray[np.bool_]:
         return above(ranking, self.thresholds)
 
@@ -59,12 +73,18 @@ class OFO:
         state, events = self, _events(ranking, gold, len(self.thresholds))
         none = np.zeros_like(self.alpha)
         for _ in range(n):
-            state = replace(state, alpha=none, beta=none)._replay(events)
+            state, _ = replace(state, alpha=none, beta=none)._replay(events)
         return state
 
-    def more(self, ranking: Ranking, gold: csr_array) -> OFO:
-        """The state after more documents whose labels are fully known, in the same pass."""
-        return self._replay(_events(ranking, gold, len(self.thresholds)))
+    def stream(self, ranking: Ranking, gold: csr_array) -> tuple[OFO, NDArray[np.bool_]]:
+        """The state after more documents whose labels are fully known, in the same pass, and which
+        of their answers were chosen: each by the threshold that the documents before it left."""
+        n_columns = len(self.thresholds)
+        events = _events(ranking, gold, n_columns)
+        after, chosen = self._replay(events)
+        pairs_of = np.arange(len(ranking))[:, None] * n_columns + ranking.columns
+        kept = np.isin(pairs_of, events.pairs[chosen]) & (ranking.columns != PADDING)
+        return after, kept
 
     def update(self, ranking: Ranking, accepted: csr_array, rejected: csr_array) -> OFO:
         """The state after more documents, of which only some labels were judged.
@@ -73,15 +93,17 @@ class OFO:
         the judgements came.
         """
         judged = csr_array(accepted + rejected)
-        return self._replay(_events(ranking, accepted, len(self.thresholds), judged))
+        return self._replay(_events(ranking, accepted, len(self.thresholds), judged))[0]
 
-    def _replay(self, events: _Events) -> OFO:
+    def _replay(self, events: _Events) -> tuple[OFO, NDArray[np.bool_]]:
+        """The state after some events, and which of them were chosen."""
+        chosen = np.zeros(len(events.y), dtype=bool)
         alpha, beta = self.alpha[events.labels], self.beta[events.labels]
         threshold = self.thresholds[events.labels].copy()
         for start, end in zip(events.steps[:-1], events.steps[1:], strict=True):
             now = slice(0, end - start)  # labels are by falling number of events
             y = events.y[start:end]
-            yhat = events.probabilities[start:end] > threshold[now]
+            yhat = chosen[start:end] = events.probabilities[start:end] > threshold[now]
             alpha[now] += y & yhat
             beta[now] += y
             beta[now] += yhat
@@ -99,7 +121,7 @@ class OFO:
         )
         after.thresholds[events.labels] = threshold
         after.alpha[events.labels], after.beta[events.labels] = alpha, beta
-        return after
+        return after, chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +130,7 @@ class _Events:
 
     labels: NDArray[np.int64]  # columns by falling number of events
     steps: NDArray[np.int64]  # where the n-th events start; a step holds the first labels in order
+    pairs: NDArray[np.int64]  # document times the number of columns, plus label
     probabilities: NDArray[np.float64]
     y: NDArray[np.bool_]
 
@@ -136,4 +159,4 @@ def _events(
     step = np.arange(len(keys)) - np.repeat(np.cumsum(counts) - counts, counts)
     at = np.empty(len(keys), dtype=np.int64)
     at[steps[step] + place[columns[order]]] = order
-    return _Events(labels, steps, probabilities[at], y[at])
+    return _Events(labels, steps, keys[at], probabilities[at], y[at])

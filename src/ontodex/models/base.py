@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from ontodex.evaluate.plots import Illustration
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
@@ -101,9 +102,50 @@ class Updates(Protocol):
 
 
 @runtime_checkable
+class LearnsJudged(Protocol):
+    """A system whose own thresholds, a number a column, learn from people's verdicts."""
+
+    thresholds: NDArray[np.float64]
+
+    def learn_judged(self, corpus: Corpus, accepted: csr_array, rejected: csr_array) -> None:
+        """Learn from the labels (documents x columns) that were accepted and rejected."""
+
+
+@runtime_checkable
+class HasLevels(Protocol):
+    def label_levels(self, labels: LabelSpace) -> NDArray[np.int32]:
+        """The ontology level of every column, as the system sees it."""
+        ...
+
+
+@runtime_checkable
 class Decides(Protocol):
     def decide(self, corpus: Corpus) -> Ranking:
         """The system's own label set for each document."""
+        ...
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """What is said about documents: the best labels, the set that would be chosen, and how probable
+    each label is by itself, without the lead that a chosen set may have in the ranking."""
+
+    ranking: Ranking
+    chosen: Ranking
+    apart: Ranking
+
+    def take(self, start: int, stop: int | None = None) -> Ranked:
+        """The answer for the documents from `start` (only that one, without `stop`)."""
+        rows = slice(start, start + 1 if stop is None else stop)
+        return Ranked(self.ranking.take(rows), self.chosen.take(rows), self.apart.take(rows))
+
+
+@runtime_checkable
+class RanksAndDecides(Protocol):
+    """A system that decides, and whose ranking puts what it chose first."""
+
+    def rank_and_decide(self, corpus: Corpus, k: int) -> Ranked:
+        """What `rank` and `decide` say and the k best labels by themselves, at one reading."""
         ...
 
 

@@ -26,14 +26,15 @@ from ontodex.types import PADDING, Ranking
 Thresholds = NDArray[np.float64]
 Hits = tuple[int, int]  # answers that are true, and all of them
 
+DEPTH = 30  # labels of a level that are kept of each document's predictions
 CURVE_POINTS = 40
 LEAST = 1e-6  # probability whose log-odds are taken
 MOVES = tuple(sorted((float(by) for by in np.linspace(-4, 2, 25)), key=abs))  # the least first
 
 
-def learn_thresholds(config: LevelwiseConfig, ranking: Ranking, gold: csr_array) -> Thresholds:
+def learn_thresholds(config: LevelwiseConfig, ranking: Ranking, gold: csr_array) -> OFO:
     """A lambda for each column, after some passes over these documents."""
-    return _fresh(config, ranking, gold).passes(ranking, gold, config.ofo_passes).thresholds
+    return _fresh(config, ranking, gold).passes(ranking, gold, config.ofo_passes)
 
 
 def _fresh(config: LevelwiseConfig, ranking: Ranking, gold: csr_array) -> OFO:
@@ -55,8 +56,33 @@ def moved(ranking: Ranking, by: float) -> Ranking:
 
 
 def mean_odds(ones: Sequence[Ranking], others: Sequence[Ranking]) -> list[Ranking]:
-    """For each level, the answers of both with the mean of their log-odds, as many as it had."""
-    return [_mean_odds(one, other) for one, other in zip(ones, others, strict=True)]
+    """For each level, the best `DEPTH` answers of both with the mean of their log-odds; where the
+    others had more, the rest of theirs, less likely than any of these."""
+    return [
+        _followed_by(_mean_odds(*(r.cut(min(r.k, DEPTH)) for r in both)), both[1])
+        for both in zip(ones, others, strict=True)
+    ]
+
+
+def _followed_by(first: Ranking, others: Ranking) -> Ranking:
+    """So that what is asked for does not change with how much is asked for."""
+    if others.k <= first.k:
+        return first
+    rest = others.keep(~in_ranking(others, first))
+    least = np.where(first.columns != PADDING, first.probabilities, 1).min(axis=1, keepdims=True)
+    below = np.nextafter(least, 0, dtype=np.float32)
+    columns = np.hstack([first.columns, rest.columns])
+    p = np.hstack([first.probabilities, np.minimum(rest.probabilities, below)])
+    return Ranking.sort(columns, p, others.k)
+
+
+def in_ranking(ranking: Ranking, other: Ranking) -> NDArray[np.bool_]:
+    """Which answers of a ranking are answers of the other about the same document."""
+    width = max(ranking.columns.max(initial=0), other.columns.max(initial=0)) + 1
+    rows = np.arange(len(ranking), dtype=np.int64)[:, None] * width
+    filled = other.columns != PADDING
+    found = np.isin(rows + ranking.columns, (rows + other.columns)[filled])
+    return np.asarray(found & (ranking.columns != PADDING))
 
 
 def _mean_odds(one: Ranking, other: Ranking) -> Ranking:
@@ -146,23 +172,18 @@ def stream_curve(
     config: LevelwiseConfig, ranking: Ranking, gold: csr_array
 ) -> dict[str, list[float]]:
     """Macro precision, recall and F of OFO's decisions on the documents so far, at even steps of
-    the first pass over those that have a label (Figure 5). A decision is made with the thresholds
-    of the step before it."""
-    own = np.flatnonzero(np.diff(gold.indptr) > 0)
-    state = OFO.new(gold.shape[1], config.first_lambda, prior=config.ofo_prior)
+    the first pass over those that have a label (Figure 5)."""
+    own = np.diff(gold.indptr) > 0
+    ranking, truth = ranking.take(own), csr_array(gold[own])
+    _, chosen = _fresh(config, ranking, truth).stream(ranking, truth)
+    counts = count_by_document(truth, ranking.keep(chosen))
     curve: dict[str, list[float]] = {"documents": [], "MaP": [], "MaR": [], "MaF": []}
-    so_far: list[Counts] = []
-    for rows in np.array_split(own, min(CURVE_POINTS, len(own)) or 1):
-        block, truth = ranking.take(rows), csr_array(gold[rows])
-        so_far.append(count_by_document(truth, block.keep(state.choose(block))))
-        state = state.more(block, truth)
-        counts = Counts(
-            *(np.concatenate([getattr(c, n) for c in so_far]) for n in ("hit", "predicted", "gold"))
-        )
-        if len(counts.gold):
-            curve["documents"].append(len(counts.gold))
-            for name, value in macro(counts).items():
-                curve[name].append(round(value, 5))
+    steps = np.unique(np.linspace(0, len(ranking), CURVE_POINTS + 1).astype(int))
+    for n in steps[1:].tolist():
+        curve["documents"].append(n)
+        so_far = Counts(counts.hit[:n], counts.predicted[:n], counts.gold[:n])
+        for name, value in macro(so_far).items():
+            curve[name].append(round(value, 5))
     return curve
 
 

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from ontodex.features.phrases import PhraseConfig
 from ontodex.models.label_attention import attention, label_logits
-from ontodex.models.level_plan import Level, Pooling
+from ontodex.models.level_plan import Categories, Level, Pooling
 from ontodex.models.level_pooling import CategoryPools, Read
 from ontodex.models.neural import NeuralConfig
 from ontodex.models.parts import BiLSTM, WordBag, Words, token_mask
@@ -47,6 +47,8 @@ class LevelwiseConfig(PhraseConfig, NeuralConfig):
     ontology: Literal["given", "cluster"] = "given"  # cluster: levels from a tree of the labels
     max_level: int = 7  # deeper concepts fold into this level; 1 = one flat network
     level_of: LevelRule = "min"  # a concept with several positions: the shallowest or the deepest
+    # Of more than 16 tops: dealt out to 16 categories of like size, or the 15 largest and the rest.
+    categories: Categories = "dealt"
     expand: Expand = "none"  # ancestors added to gold for training (paper: lowest)
     documents: Literal["level", "all"] = "all"  # level (paper): those with labels at a level
     inputs: Inputs = "words+keywords+levels"
@@ -55,30 +57,32 @@ class LevelwiseConfig(PhraseConfig, NeuralConfig):
     phrase_words: int = 2  # longer phrases hardly ever occur twice
     phrases_per_doc: int = 20
     neighbours: int = 10  # predicted labels read of the level above, and of that below
+    # Log-odds of new documents are moved by a number a level, found on dev; paper: they are not.
+    move_odds: bool = True
     average_passes: bool = True  # answers are the mean of both passes' log-odds; paper: pass 2's
     folds: int = 2  # parts that predictions for the training documents are made over
-    width: int = 320  # of all vectors: the paper's 300, and a few learned beside pretrained ones
-    windows: tuple[int, ...] = (3, 4, 5)  # of convolutions over words; none: the LSTM reads vectors
+    width: int = 256  # of all vectors; where prepared ones are shorter, the rest is learned
+    windows: tuple[int, ...] = ()  # of convolutions over words (paper: 3, 4, 5); none: no such
     set_windows: tuple[int, ...] = (3, 4, 5)  # and over keywords and labels
     maps: int = 128  # feature maps of each convolution over words
     set_maps: int = 32  # and over keywords and labels
-    hidden: int = 256  # LSTM units in each direction
-    encoder: Literal["level", "shared"] = "level"  # convolutions and LSTM: a level's own, or one
-    reader: Literal["pooling", "attention"] = "pooling"  # of the word stream
-    value: int = 256  # width in which labels attend, for the reader `attention`
-    bag: int = 0  # width of a bag of words beside the reader; 0 = none (paper)
+    hidden: int = 512  # LSTM units in each direction
+    encoder: Literal["level", "shared"] = "shared"  # convolutions, LSTM: a level's own (paper), one
+    reader: Literal["pooling", "attention"] = "attention"  # of the word stream (paper: pooling)
+    value: int = 512  # width in which labels attend, for the reader `attention`
+    bag: int = 1024  # width of a bag of words beside the reader; 0 = none (paper)
     pooling: Pooling = "dynamic"
     chunks: int = 32  # P, the most chunks a category can get
     bottleneck: int = 512
     row_norm: float = 3.0  # greatest norm of an output row; 0 = any
-    word_dropout: float = 0.2
+    word_dropout: float = 0.3
     dropout: float = 0.5  # of what is pooled
     first_lambda: float = 0.5  # OFO without prior: the threshold before a label was met
     ofo_prior: float = 50.0  # decisions for which the one threshold of a level counts; paper: 0
     ofo_passes: int = 3  # times over the training documents
     merge: Literal["pointer", "sampling", "threshold"] = "pointer"
     pointer: PointerConfig = field(default_factory=PointerConfig)
-    train: LoopConfig = field(default_factory=lambda: LoopConfig(epochs=8, batch=256, warmup=200))
+    train: LoopConfig = field(default_factory=lambda: LoopConfig(epochs=8, batch=128, warmup=200))
 
     def __post_init__(self) -> None:
         NeuralConfig.__post_init__(self)
@@ -93,8 +97,11 @@ class LevelwiseConfig(PhraseConfig, NeuralConfig):
             raise ValueError(f"folds must be at least 2, not {self.folds}")
         if min(*self.windows, *self.set_windows, 1) < 1 or not self.set_windows:
             raise ValueError("windows and set_windows must be at least 1")
-        if self.bag < 0:
-            raise ValueError(f"bag must be 0 or more, not {self.bag}")
+        for name in ("bag", "row_norm", "ofo_prior"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be 0 or more, not {getattr(self, name)}")
+        if not 0 <= self.first_lambda <= 1:
+            raise ValueError(f"first_lambda must be in [0, 1], not {self.first_lambda}")
         for name in ("word_dropout", "dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be in [0, 1), not {getattr(self, name)}")

@@ -34,6 +34,7 @@ from ontodex.evaluate.ranking import ndcg_at
 from ontodex.features import batches
 from ontodex.features.vocabulary import Encoded
 from ontodex.files import atomic_folder
+from ontodex.models.level_decide import DEPTH
 from ontodex.models.level_network import (
     LevelNetworks,
     LevelwiseConfig,
@@ -50,7 +51,6 @@ logger = logging.getLogger(__name__)
 Rows = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]
 
-DEPTH = 30  # labels of a level that are kept of each document's predictions
 NORM_BATCHES = 20  # batches over which the figures of batch norm are measured again
 
 
@@ -303,7 +303,12 @@ class Pieces:
 
     folder: Path | None
     made_from: Mapping[str, Any]  # JSON values
-    seconds: dict[str, float]  # filled with what each piece took, in the process that finished it
+    seconds: dict[str, float]  # filled with what each piece took
+    total: int  # pieces of the whole training
+
+    def title(self, what: str) -> str:
+        """For the progress bar of the piece that is being made."""
+        return f"{len(self.seconds) + 1} of {self.total}: {what}"
 
     def get(self, name: str, make: Callable[[Path | None], Arrays]) -> Arrays:
         """What `make(folder for checkpoints)` gives, from the disk where it was finished before."""
@@ -321,8 +326,9 @@ class Pieces:
             self.seconds[name] = float(found.pop("seconds")[0])
             return found
         running = place.with_name(place.name + ".running")
+        earlier = store.earlier_seconds(running)
         arrays = make(running)
-        self.seconds[name] = time.monotonic() - began
+        self.seconds[name] = earlier + time.monotonic() - began
         with atomic_folder(place) as temporary:
             took = {"seconds": np.array([self.seconds[name]])}
             store.save_tensors(temporary, "arrays", {**arrays, **took})
@@ -357,7 +363,7 @@ def cross_fit(trainer: Trainer, pieces: Pieces, name: str) -> tuple[LevelNetwork
     shown = f"{name}, levels {trainer.levels[0].number} to {trainer.levels[-1].number}"
 
     def whole(folder: Path | None) -> Arrays:
-        return weights_of(trainer.fit(everything, folder, f"{shown}, all documents"))
+        return weights_of(trainer.fit(everything, folder, pieces.title(f"{shown}, all documents")))
 
     network = restore(trainer.network(everything), pieces.get(name, whole))
     fold = fold_of(n_docs, config.folds, config.train.seed)
@@ -371,7 +377,7 @@ def cross_fit(trainer: Trainer, pieces: Pieces, name: str) -> tuple[LevelNetwork
         def out_of_fold(
             folder: Path | None, number: int = number, inside: Rows = inside, rest: Rows = outside
         ) -> Arrays:
-            title = f"{shown}, fold {number + 1} of {config.folds}"
+            title = pieces.title(f"{shown}, fold {number + 1} of {config.folds}")
             # A corpus of one document has nothing outside its fold.
             own = trainer.fit(rest, folder, title) if len(rest) else network
             found = predict(own, trainer.levels, trainer.data, inside, DEPTH, trainer.device)
@@ -419,7 +425,6 @@ def restore(network: LevelNetworks, weights: Mapping[str, NDArray[Any]]) -> Leve
 
 
 __all__ = [
-    "DEPTH",
     "Batch",
     "Pieces",
     "Stage",

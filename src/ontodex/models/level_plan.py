@@ -30,6 +30,7 @@ from ontodex.types import LabelSpace, Ranking
 
 Columns = NDArray[np.int64]
 Pooling = Literal["dynamic", "max", "fixed"]
+Categories = Literal["dealt", "largest"]
 
 MOST_CATEGORIES = 16  # as many as MeSH has letters
 
@@ -55,7 +56,9 @@ class Level:
         return len(self.columns)
 
 
-def place_labels(labels: LabelSpace, *, max_level: int, rule: LevelRule) -> Levels:
+def place_labels(
+    labels: LabelSpace, *, max_level: int, rule: LevelRule, categories: Categories = "dealt"
+) -> Levels:
     """Level and categories of every column."""
     if labels.ontology is None:
         raise ConfigError(
@@ -64,6 +67,8 @@ def place_labels(labels: LabelSpace, *, max_level: int, rule: LevelRule) -> Leve
             "the documents",
         )
     ontology = labels.ontology
+    if categories == "largest":
+        return for_labels(labels, assign(ontology, max_level=max_level, rule=rule))
     # Every top on its own: the 15 largest of EuroVoc's hundreds would leave 94 % of the labels to
     # one category, the rest.
     tops = assign(ontology, max_level=max_level, rule=rule, largest=len(ontology))

@@ -64,6 +64,11 @@ class Reading:
         encoded = self.keywords.encode(found, self.config.phrases_per_doc)
         return Streams(words, Ragged(encoded, device))
 
+    def misses_keywords(self, corpus: Corpus) -> bool:
+        """Whether authors' keywords were learned from and no document here has any."""
+        learned = self.phrases is None and self.keywords is not None and bool(self.keywords.id_of)
+        return learned and len(corpus) > 0 and not any(corpus.keywords())
+
     def tables(self, n_labels: int) -> Tables:
         """Vector tables of the right sizes."""
         return Tables(len(self.words), 0 if self.keywords is None else len(self.keywords), n_labels)

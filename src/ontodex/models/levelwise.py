@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -29,18 +30,21 @@ from scipy.sparse import csr_array
 
 from ontodex.config import build
 from ontodex.decide.calibrate import Calibration
+from ontodex.decide.ofo import OFO
 from ontodex.errors import RunError
 from ontodex.evaluate.plots import Illustration, Panel
 from ontodex.features.tokens import check_fields, doc_spans
 from ontodex.files import write_text
 from ontodex.models import level_plan
-from ontodex.models.base import SetAttention, Span
+from ontodex.models.base import Ranked, SetAttention, Span
 from ontodex.models.label_tree import LabelTree
 from ontodex.models.level_clusters import grow_tree, with_clusters
 from ontodex.models.level_decide import (
+    DEPTH,
     Sampling,
     Thresholds,
     best_moves,
+    in_ranking,
     learn_thresholds,
     level_curves,
     matching_moves,
@@ -50,7 +54,6 @@ from ontodex.models.level_decide import (
 )
 from ontodex.models.level_network import LevelNetworks, LevelwiseConfig, Tables
 from ontodex.models.level_passes import (
-    DEPTH,
     Pieces,
     Stage,
     Streams,
@@ -74,29 +77,35 @@ from ontodex.models.level_reading import Reading
 from ontodex.models.neural import DEV_DEPTH, SHARD_BYTES, Ragged
 from ontodex.models.parts import token_mask
 from ontodex.models.pointer import Hierarchy, Pointer, Predicted
-from ontodex.ontology.levels import Expand, label_ancestors
+from ontodex.ontology.levels import Expand, Levels, label_ancestors
 from ontodex.train import store
 from ontodex.types import PADDING, Corpus, Doc, LabelSpace, Ranking
 
+logger = logging.getLogger(__name__)
+
 # What pass 1 does not depend on; trainings that differ in these share it.
 _AFTER_PASS_1 = (
-    "inputs", "neighbours", "average_passes", "first_lambda", "ofo_prior", "ofo_passes", "merge",
-    "pointer",
+    "inputs", "neighbours", "average_passes", "move_odds", "first_lambda", "ofo_prior",
+    "ofo_passes", "merge", "pointer",
 )  # fmt: skip
 _AFTER_PASS_2 = ("average_passes", "merge", "pointer")
 
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """A trained pass. `thresholds` are OFO's over all training documents, `at_level` over those
-    that have a label at the level, as the paper measures; one number a column. `moves` are added to
-    the log-odds of new documents, one number a level: these are what thresholds were not learned
-    from."""
+    """A trained pass. `ofo` learned from all training documents, the thresholds `at_level` from
+    those that have a label at the level, as the paper measures; one number a column. `moves` are
+    added to the log-odds of new documents, one number a level: these are what thresholds were not
+    learned from."""
 
     network: LevelNetworks
-    thresholds: Thresholds
+    ofo: OFO
     at_level: Thresholds
     moves: NDArray[np.float64]
+
+    @property
+    def thresholds(self) -> Thresholds:
+        return self.ofo.thresholds
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,12 +139,13 @@ class Levelwise:
         self.calibration = Calibration.none()
         self.curves: dict[str, Any] = {}  # Figure 5
         self.seconds: dict[str, float] = {}  # what each part of the training took
+        self.has_warned = False  # that documents came without the keywords it learned from
 
     # -------------------------------------------------------------------------------------- fit
 
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
         stage = self.stage(train, dev, labels)
-        self.passes = []
+        self.passes, self.seconds = [], {}
         two = self.config.reads_levels and len(self.levels) > 1
         said = self._pass(stage, "pass 1", _AFTER_PASS_1, is_last=not two)
         if two:
@@ -155,7 +165,7 @@ class Levelwise:
         if config.ontology == "cluster":
             self.tree = grow_tree(train, labels, config)
             labels = with_clusters(labels, self.tree)
-        placed = place_labels(labels, max_level=config.max_level, rule=config.level_of)
+        placed = self._placed(labels)
         # Clusters are no document's labels: they are true where a label below them is.
         final: Expand = "all" if self.tree is not None else "none"
         gold, dev_gold = labels.gold(train), labels.gold(dev)
@@ -180,6 +190,15 @@ class Levelwise:
             csr_array(reduce(add, at_level.values())[:, : labels.n_seen]),
             dev_gold,
             self.reading.prepared_tables(train, labels.ids[: labels.n_seen]),
+        )
+
+    def _placed(self, labels: LabelSpace) -> Levels:
+        config = self.config
+        return place_labels(
+            labels,
+            max_level=config.max_level,
+            rule=config.level_of,
+            categories=config.categories,
         )
 
     def trainer(self, stage: Stage) -> Trainer:
@@ -217,7 +236,7 @@ class Levelwise:
     ) -> Said:
         """Train a pass, and its thresholds for what it says, or for the mean of both passes."""
         trainer = self.trainer(stage)
-        pieces = Pieces(self.work, self._made_from(stage, trainer.tables, later), self.seconds)
+        pieces = self._pieces(stage, trainer.tables, later)
         network, out_of_fold = cross_fit(trainer, pieces, name)
         dev = predict(network, self.levels, stage.dev_streams, None, DEPTH, self.device)
         said = Said(out_of_fold, dev)
@@ -227,15 +246,22 @@ class Levelwise:
         for level, ranking in zip(self.levels, said.train, strict=True):
             own = np.diff(stage.gold[:, level.columns].indptr) > 0
             learned = learn_thresholds(self.config, ranking.take(own), csr_array(stage.gold[own]))
-            at_level[level.columns] = learned[level.columns]
-        thresholds = learn_thresholds(self.config, side_by_side(said.train), stage.gold)
-        if is_last:
+            at_level[level.columns] = learned.thresholds[level.columns]
+        ofo = learn_thresholds(self.config, side_by_side(said.train), stage.gold)
+        if not self.config.move_odds:
+            moves = np.zeros(len(self.levels))
+        elif is_last:
             golds = [gold_of(stage.dev_gold, level.columns) for level in self.levels]
-            moves = best_moves(said.dev, golds, thresholds)
+            moves = best_moves(said.dev, golds, ofo.thresholds)
         else:
-            moves = matching_moves(said.train, said.dev, thresholds)
-        self.passes.append(Pass(network, thresholds, at_level, moves))
+            moves = matching_moves(said.train, said.dev, ofo.thresholds)
+        self.passes.append(Pass(network, ofo, at_level, moves))
         return said
+
+    def _pieces(self, stage: Stage, tables: Tables, later: Sequence[str]) -> Pieces:
+        passes = 1 + (self.config.reads_levels and len(self.levels) > 1)
+        total = passes * (1 + self.config.folds) + (self.config.merge == "pointer")
+        return Pieces(self.work, self._made_from(stage, tables, later), self.seconds, total)
 
     def _made_from(self, stage: Stage, tables: Tables, later: Sequence[str]) -> dict[str, Any]:
         settings = dataclasses.asdict(self.config)
@@ -277,7 +303,7 @@ class Levelwise:
         self.sampling = Sampling.fit(self._answers(self._union(predictions)), gold)
         if self.config.merge != "pointer":
             return
-        pieces = Pieces(self.work, self._made_from(stage, stage.tables, ()), self.seconds)
+        pieces = self._pieces(stage, stage.tables, ())
         pointer = Pointer(self.config.pointer, self.hierarchy, str(self.device))
         label_vectors = None if stage.tables.labels is None else stage.tables.labels[1:].numpy()
 
@@ -289,6 +315,7 @@ class Levelwise:
                 stage.dev_gold,
                 folder,
                 label_vectors,
+                pieces.title("pointer generator"),
             )
             return pointer.tensors()
 
@@ -310,21 +337,62 @@ class Levelwise:
 
     def rank(self, corpus: Corpus, k: int) -> Ranking:
         """The merged set first, then the rest by the levels' calibrated probabilities."""
-        rankings = self.level_rankings(corpus, max(k, DEPTH))[-1]
-        return self.calibration.apply(self._scored(rankings, self._merged(rankings)).cut(k))
+        return self.rank_and_decide(corpus, k).ranking
 
     def decide(self, corpus: Corpus) -> Ranking:
         """The merged set of each document, with the probabilities of `rank`."""
-        rankings = self.level_rankings(corpus, DEPTH)[-1]
+        return self.rank_and_decide(corpus, DEPTH).chosen
+
+    def rank_and_decide(self, corpus: Corpus, k: int) -> Ranked:
+        """The ranking, the merged set, and what the levels say of each label."""
+        return self.merge(self.level_rankings(corpus, k)[-1], k)
+
+    def merge(self, rankings: Sequence[Ranking], k: int) -> Ranked:
+        """The same of what the levels said in the last pass."""
         merged = self._merged(rankings)
         scored = self._scored(rankings, merged)
-        return self.calibration.apply(scored.keep(_in(scored, merged)).cut(merged.k))
+        chosen = scored.keep(in_ranking(scored, merged)).cut(merged.k)
+        return Ranked(
+            self.calibration.apply(scored.cut(k)),
+            self.calibration.apply(chosen),
+            self._apart(rankings).cut(k),
+        )
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """What a label's probability at its level must reach, by column."""
+        return self.fitted()[-1].thresholds
+
+    def learn_judged(self, corpus: Corpus, accepted: csr_array, rejected: csr_array) -> None:
+        """OFO goes on with the labels of these documents that people judged."""
+        said = side_by_side([r.cut(DEPTH) for r in self.level_rankings(corpus)[-1]])
+        last = self.passes[-1]
+        own = len(last.thresholds)
+        known = [
+            csr_array(csr_array(m[:, : self.n_labels]), shape=(len(corpus), own))
+            for m in (accepted, rejected)
+        ]
+        self.passes[-1] = dataclasses.replace(last, ofo=last.ofo.update(said, *known))
+
+    def label_levels(self, labels: LabelSpace) -> NDArray[np.int32]:
+        """The level of every column, as this system was told to place them."""
+        return self._placed(labels).level
 
     def level_rankings(self, corpus: Corpus, depth: int = DEPTH) -> list[list[Ranking]]:
         """For each pass, for each level (`levels`), its best `depth` labels of every document."""
         self.fitted()
+        return self._predict(self._streams(corpus), max(depth, DEPTH))
+
+    def _streams(self, corpus: Corpus) -> Streams:
+        """What is read of documents that are asked about."""
         assert self.reading is not None
-        return self._predict(self.reading.streams(corpus, self.device), max(depth, DEPTH))
+        if not self.has_warned and self.reading.misses_keywords(corpus):
+            self.has_warned = True
+            logger.warning(
+                "this run has learned from authors' keywords and these documents have none: it "
+                "will find less; give theirs, for example with --keyword"
+            )
+        return self.reading.streams(corpus, self.device)
 
     def _predict(self, streams: Streams, depth: int) -> list[list[Ranking]]:
         answers: list[list[Ranking]] = []
@@ -364,18 +432,25 @@ class Levelwise:
         """The ranking without clusters, which no document can be told to have."""
         return ranking if self.tree is None else ranking.keep(ranking.columns < self.n_labels)
 
-    def _scored(self, rankings: Sequence[Ranking], merged: Ranking) -> Ranking:
-        """All answers by one score: calibrated within their level; and what the pointer decoded in
-        the upper half, the rest in the lower."""
+    def _apart(self, rankings: Sequence[Ranking]) -> Ranking:
+        """All answers of the levels, calibrated within their level."""
         levels = zip(rankings, self.level_calibration, strict=True)
-        union = side_by_side([calibration.apply(ranking) for ranking, calibration in levels])
-        union = self._answers(union)
+        calibrated = [calibration.apply(ranking) for ranking, calibration in levels]
+        return self._answers(side_by_side(calibrated))
+
+    def _scored(self, rankings: Sequence[Ranking], merged: Ranking) -> Ranking:
+        """All answers by one score: what the pointer decoded in the upper half, the rest in the
+        lower."""
+        union = self._apart(rankings)
         if self.config.merge != "pointer":
             return union
-        generated = merged.keep(~_in(merged, union))  # labels that no level had among its best
+        # Labels that no level had among its best, whatever depth was asked for.
+        best = self._apart([ranking.cut(DEPTH) for ranking in rankings])
+        generated = merged.keep(~in_ranking(merged, best))
+        union = union.keep(~in_ranking(union, generated))
         columns = np.hstack([union.columns, generated.columns])
         p = np.hstack([union.probabilities, generated.probabilities])
-        decoded = np.hstack([_in(union, merged), generated.columns != PADDING])
+        decoded = np.hstack([in_ranking(union, merged), generated.columns != PADDING])
         return Ranking.sort(columns, (p + decoded) / 2, columns.shape[1])
 
     def fitted(self) -> list[Pass]:
@@ -393,8 +468,7 @@ class Levelwise:
         spans = doc_spans(doc, self.config)[: self.config.max_length]
         if place is None or not spans:
             return []
-        assert self.reading is not None
-        streams = self.reading.streams(Corpus.of([doc]), self.device)
+        streams = self._streams(Corpus.of([doc]))
         if len(self.passes) > 1:
             neighbours = self._neighbours(self._predict(streams, DEPTH)[0])
             streams = dataclasses.replace(streams, neighbours=neighbours)
@@ -447,9 +521,7 @@ class Levelwise:
             store.save_tensors(
                 folder, f"pass{number}", weights_of(one.network), shard_bytes=SHARD_BYTES
             )
-            lambdas = {
-                "thresholds": one.thresholds, "at_level": one.at_level, "moves": one.moves
-            }  # fmt: skip
+            lambdas = {**one.ofo.arrays(), "at_level": one.at_level, "moves": one.moves}
             store.save_tensors(folder, f"ofo{number}", lambdas)
         if self.pointer is not None:
             store.save_tensors(folder, "pointer", self.pointer.tensors(), shard_bytes=SHARD_BYTES)
@@ -486,7 +558,8 @@ class Levelwise:
                 system._network(labels.n_seen if number > 1 else 0),
                 store.load_tensors(folder, f"pass{number}"),
             )
-            system.passes.append(Pass(network, **lambdas))
+            ofo = OFO.of_arrays(lambdas)
+            system.passes.append(Pass(network, ofo, lambdas["at_level"], lambdas["moves"]))
         if config.merge == "pointer":
             tensors = store.load_tensors(folder, "pointer")
             system.pointer = Pointer.load(config.pointer, system.hierarchy, tensors, device=device)
@@ -498,15 +571,6 @@ class Levelwise:
         start = [torch.zeros(len(level)) for level in self.levels]
         tables = self.reading.tables(n_labels)
         return LevelNetworks(self.config, self.levels, tables, start).to(self.device)
-
-
-def _in(ranking: Ranking, other: Ranking) -> NDArray[np.bool_]:
-    """Which answers of a ranking are answers of the other about the same document."""
-    width = max(ranking.columns.max(initial=0), other.columns.max(initial=0)) + 1
-    rows = np.arange(len(ranking), dtype=np.int64)[:, None] * width
-    filled = other.columns != PADDING
-    found = np.isin(rows + ranking.columns, (rows + other.columns)[filled])
-    return np.asarray(found & (ranking.columns != PADDING))
 
 
 def _digest(tensor: torch.Tensor | None) -> str:

@@ -122,6 +122,7 @@ class PointerConfig:
     hidden: int = 256  # decoder units
     dropout: float = 0.3  # of label vectors, encoder states and what the vocabulary reads
     coverage: float = 0.1  # weight of the coverage loss
+    length_reward: bool = True  # for each label of a set, chosen on dev; paper: none
     beam: int = 4
     max_labels: int = 30  # of a document, in training and in decoding
     train: LoopConfig = field(
@@ -167,6 +168,7 @@ class Pointer:
         dev_gold: csr_array,
         folder: Path | None = None,
         label_vectors: NDArray[Any] | None = None,
+        title: str = "pointer generator",
     ) -> None:
         """Learn; `dev` stops training early and may be empty. Gold columns past the hierarchy's
         labels are left out. With `folder`, a killed training goes on where it was."""
@@ -197,6 +199,7 @@ class Pointer:
             config=settings,
             score=(lambda: self._micro_f(dev, dev_gold)) if len(dev) else None,
             folder=folder,
+            title=title,
         )
         # Rounded now, so that what is saved in half precision is exactly what decodes from here on.
         network.half().float().eval()
@@ -216,7 +219,7 @@ class Pointer:
     def _tune_reward(self, dev: Predicted, dev_gold: csr_array) -> float:
         """Take the reward with the highest micro-F on dev; that micro-F."""
         found: dict[float, float] = {}
-        for reward in LENGTH_REWARDS:
+        for reward in LENGTH_REWARDS if self.config.length_reward else (0.0,):
             self.length_reward = reward
             found[reward] = self._micro_f(dev, dev_gold)
         self.length_reward = max(found, key=found.__getitem__)

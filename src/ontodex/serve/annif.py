@@ -15,10 +15,10 @@ from pydantic import AfterValidator, BaseModel, Field, StringConstraints, Valida
 
 from ontodex import __version__
 from ontodex.errors import require
+from ontodex.models.base import Ranked
 from ontodex.run import RANKS
 from ontodex.serve.bodies import Label, Language, Name, Text, plain_json
 from ontodex.serve.problems import Problem
-from ontodex.serve.ranked import Ranked
 from ontodex.serve.served import Ask, Json, Served
 from ontodex.serve.service import TheService, who_of
 from ontodex.types import Doc

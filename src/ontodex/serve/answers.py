@@ -14,10 +14,16 @@ class Step(BaseModel):
     name: str
 
 
+class Near(Step):
+    probability: float
+
+
 class Suggestion(Step):
     probability: float
     chosen: bool
     path: list[Step]
+    other_parents: list[Step]
+    more_specific: list[Near]
 
 
 class Result(BaseModel):

@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ontodex.errors import OntodexError
-from ontodex.serve.ranked import Ranked, Ranker
+from ontodex.models.base import Ranked
+from ontodex.serve.ranked import Ranker
 from ontodex.types import Doc
 
 T = TypeVar("T")

@@ -3,7 +3,8 @@
     new decisions ─ a fifth of the documents held out ─ learn from the others ─ measure both
                   └ unless it got worse: learn from all of them, replace the run in one step
 
-Thresholds learn where the rule is OFO: each accepted or rejected label moves its own threshold.
+Thresholds learn where the rule is OFO, and where a system has such thresholds of its own: each
+accepted or rejected label moves its own threshold.
 Systems that take updates remember the documents that are done. A document is ranked before it is
 remembered, or its thresholds would be learned from an answer it gave itself.
 """
@@ -20,12 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ontodex.decide.ofo import OFO
 from ontodex.errors import RunError
 from ontodex.files import atomic_folder, digest
-from ontodex.models.base import Updates
+from ontodex.models.base import LearnsJudged, Updates
 from ontodex.run import Run, load
 from ontodex.run import update as remember
 from ontodex.serve.database import Database, Row, doc_of
@@ -146,7 +148,7 @@ def _check(run: Run, judged: Sequence[Judged]) -> None:
             f"{run.folder}: there are no decisions that it has not learned",
             hint="decide in the page first, or name the --database",
         )
-    if not isinstance(run.decision.rule, OFO) and not isinstance(run.model, Updates):
+    if _thresholds(run) is None and not isinstance(run.model, Updates):
         raise RunError(
             f"{run.folder}: the rule {run.decision.config.rule!r} does not learn from decisions, "
             f"and {run.settings.name!r} takes no documents without training",
@@ -204,7 +206,10 @@ def _taught(folder: Path, judged: Sequence[Judged], learned: dict[str, int], dev
     """The run in `folder`, a copy, after these judgements."""
     run = load(folder, device=device)
     decision = run.decision
-    if isinstance(decision.rule, OFO):
+    if isinstance(run.model, LearnsJudged):
+        run.model.learn_judged(_corpus(judged), *_matrices(judged, run.labels))
+        run.model.save(folder / "model")
+    elif isinstance(decision.rule, OFO):
         ranking = run.rank(_corpus(judged))
         decision = decision.update(ranking, *_matrices(judged, run.labels))
     done = [one for one in judged if one.is_done]
@@ -239,11 +244,18 @@ def _matrices(judged: Sequence[Judged], labels: LabelSpace) -> tuple[csr_array, 
 
 def _moved(before: Run, after: Run) -> int:
     """Columns whose threshold is another one now."""
-    old, new = before.decision.rule, after.decision.rule
-    if not isinstance(old, OFO) or not isinstance(new, OFO):
+    old, new = _thresholds(before), _thresholds(after)
+    if old is None or new is None:
         return 0
-    shared = len(old.thresholds)
-    return int(np.count_nonzero(new.thresholds[:shared] != old.thresholds))
+    return int(np.count_nonzero(new[: len(old)] != old))
+
+
+def _thresholds(run: Run) -> NDArray[np.float64] | None:
+    """Those that learn from decisions: of the system itself, else of the rule."""
+    if isinstance(run.model, LearnsJudged):
+        return run.model.thresholds
+    rule = run.decision.rule
+    return rule.thresholds if isinstance(rule, OFO) else None
 
 
 def _copy(folder: Path, target: Path) -> None:

@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from ontodex.run import RANKS, Explanation, Run
-from ontodex.types import Corpus, Doc, Ranking
-
-
-@dataclass(frozen=True)
-class Ranked:
-    """What a run says about documents: the best labels, and the set it would choose."""
-
-    ranking: Ranking
-    chosen: Ranking
-
-    def take(self, start: int, stop: int | None = None) -> Ranked:
-        """The answer for the documents from `start` (only that one, without `stop`)."""
-        rows = slice(start, start + 1 if stop is None else stop)
-        return Ranked(self.ranking.take(rows), self.chosen.take(rows))
+from ontodex.models.base import Ranked
+from ontodex.run import Explanation, Run
+from ontodex.types import Corpus, Doc
 
 
 class Ranker(Protocol):
     """A run, wherever its model is."""
 
     def rank(self, docs: list[Doc]) -> Ranked:
-        """The RANKS best labels of each document, and its label set."""
+        """The RANKS best labels of each document, its label set, and each label by itself."""
         ...
 
     def explain(self, doc: Doc, label: str | None) -> Explanation: ...
@@ -40,9 +27,7 @@ class Local:
         self._run = run
 
     def rank(self, docs: Sequence[Doc]) -> Ranked:
-        corpus = Corpus.of(docs)
-        ranking = self._run.rank(corpus, RANKS)
-        return Ranked(ranking, self._run.decide(corpus, ranking))
+        return self._run.ranked(Corpus.of(docs))
 
     def explain(self, doc: Doc, label: str | None) -> Explanation:
         return self._run.explain(doc, label)

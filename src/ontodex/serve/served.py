@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,12 @@ from ontodex.decide import Decision, lists
 from ontodex.decide import load as load_decision
 from ontodex.errors import DataError
 from ontodex.files import digest
-from ontodex.models.base import Decides, Explains, Updates
+from ontodex.models.base import Decides, Explains, Ranked, Updates
 from ontodex.ontology import read_ontology
 from ontodex.ontology.graph import Concept, build, paths
 from ontodex.ontology.search import Search
+from ontodex.outline import above, more_specific, other_parents
 from ontodex.run import RunSettings, resolve
-from ontodex.serve.ranked import Ranked
 from ontodex.train import store
 from ontodex.types import LabelSpace, Ontology, Ranking
 
@@ -116,6 +116,7 @@ class Served:
         self.explains, self.updates = issubclass(model, Explains), issubclass(model, Updates)
         self._decides = issubclass(model, Decides)
         self._place = lru_cache(maxsize=100_000)(self._find_place)
+        self._above = lru_cache(maxsize=100_000)(partial(above, run.known.ontology))
 
     # ----------------------------------------------------------------------------- suggestions
 
@@ -131,14 +132,30 @@ class Served:
         found = chosen if ask.chosen else ranking
         taken = set(chosen.columns[0].tolist())
         language = ask.language if ask.language in self.ontology.names else None
+        near = self._more_specific(chosen, lists.without(ranked.apart, exclude), language)
         return [
             {
                 **self._place(column, language),
                 "probability": round(probability, 6),
                 "chosen": column in taken,
+                "more_specific": near.get(self.run.labels.ids[column], []),
             }
             for column, probability in _best(found, ask, set(include))
         ]
+
+    def _more_specific(
+        self, chosen: Ranking, apart: Ranking, language: str | None
+    ) -> dict[str, list[Json]]:
+        """For a chosen label those below it that were passed over although they are close."""
+        considered = dict(self._pairs(apart))
+        near = more_specific(dict(self._pairs(chosen)), considered, self._above)
+        return {
+            label: [
+                {**self.step(each, language), "probability": round(considered[each], 6)}
+                for each in below
+            ]
+            for label, below in near.items()
+        }
 
     def _chosen(self, ranked: Ranked, include: list[int], exclude: list[int]) -> Ranking:
         """The label set with some labels in it and some not."""
@@ -147,12 +164,16 @@ class Served:
         return self.run.decision.apply(ranked.ranking, include=include, exclude=exclude)
 
     def kept(self, ranked: Ranked) -> Json:
-        """The answer for one document as the database keeps it: labels and probabilities."""
-        return {"ranked": self._pairs(ranked.ranking), "chosen": self._pairs(ranked.chosen)}
+        """The answer for one document as the database keeps it: labels and probabilities, those
+        by themselves where they are others."""
+        ranking, apart = self._pairs(ranked.ranking), self._pairs(ranked.apart)
+        kept = {"ranked": ranking, "chosen": self._pairs(ranked.chosen)}
+        return kept if apart == ranking else {**kept, "apart": apart}
 
     def ranked(self, kept: Json) -> Ranked:
         """The other way round."""
-        return Ranked(self._ranking(kept["ranked"]), self._ranking(kept["chosen"]))
+        pairs = kept["ranked"], kept["chosen"], kept.get("apart", kept["ranked"])
+        return Ranked(*map(self._ranking, pairs))
 
     def _pairs(self, ranking: Ranking) -> list[tuple[str, float]]:
         ids = self.run.labels.ids
@@ -176,10 +197,12 @@ class Served:
 
     def _find_place(self, column: int, language: str | None) -> Json:
         label = self.run.labels.ids[column]
+        others = other_parents(self.ontology, label)
         return {
             "label": label,
             "name": self.run.labels.name(column, language),
             "path": self.path(label, language) if self.run.labels.ontology is not None else [],
+            "other_parents": [self.step(parent, language) for parent in others],
         }
 
     # -------------------------------------------------------------------------------- concepts

@@ -26,10 +26,10 @@ from typing import IO, Any
 import numpy as np
 
 from ontodex.errors import ConfigError, DataError, MissingExtraError, OntodexError, RunError
-from ontodex.models.base import Span
+from ontodex.models.base import Ranked, Span
 from ontodex.run import Explanation, load
 from ontodex.serve.logs import write_json_logs
-from ontodex.serve.ranked import Local, Ranked, Ranker
+from ontodex.serve.ranked import Local, Ranker
 from ontodex.types import Doc, Ranking
 
 _LENGTH = struct.Struct(">Q")
@@ -37,6 +37,7 @@ _ERRORS = {
     kind.__name__: kind
     for kind in (OntodexError, ConfigError, DataError, RunError, MissingExtraError)
 }
+_RANKED = [one.name for one in dataclasses.fields(Ranked)]
 CLOSE_SECONDS = 10
 BEHIND = 5  # on a full machine the process that answers and refuses goes first
 
@@ -106,7 +107,7 @@ class Remote:
 
     def rank(self, docs: list[Doc]) -> Ranked:
         answer = self._worker.ask({"run": self._name, "rank": [_row(doc) for doc in docs]})
-        return Ranked(_ranking(answer["ranking"]), _ranking(answer["chosen"]))
+        return Ranked(*(_ranking(answer[name]) for name in _RANKED))
 
     def explain(self, doc: Doc, label: str | None) -> Explanation:
         found = self._worker.ask({"run": self._name, "explain": _row(doc), "label": label})
@@ -164,7 +165,7 @@ def answer(runs: Mapping[str, Ranker], message: dict[str, Any]) -> dict[str, Any
     run = runs[message["run"]]
     if "rank" in message:
         ranked = run.rank([_doc(row) for row in message["rank"]])
-        return {"ranking": _packed(ranked.ranking), "chosen": _packed(ranked.chosen)}
+        return {name: _packed(getattr(ranked, name)) for name in _RANKED}
     found = run.explain(_doc(message["explain"]), message["label"])
     spans = [[span.start, span.end, span.weight] for span in found.spans]
     return {**{f.name: getattr(found, f.name) for f in dataclasses.fields(found)}, "spans": spans}
@@ -190,7 +191,7 @@ def main(device: str, pairs: list[str]) -> None:
     for pair in pairs:
         name, _, folder = pair.partition("=")
         runs[name] = Local(load(folder, device=device))
-        runs[name].rank([Doc("", {"text": "warm"})])
+        runs[name].rank([Doc("", {"text": "warm"}, ("warm",))])
     _leave_a_core()
     _send(target, {"ready": True})
     with ThreadPoolExecutor(1) as thread:  # a future holds any error there is

@@ -12,6 +12,7 @@ match the manifest; nothing is ever unpickled.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,19 @@ def _verify_file(folder: Path, name: str, expected: str) -> None:
             f"manifest says {expected[:12]}...)",
             hint="copy the run folder again, or train again",
         )
+
+
+def earlier_seconds(folder: Path) -> float:
+    """Seconds that processes before this one worked below a folder, each from its start to the last
+    file that it wrote (a kill leaves nothing better); this one starts now."""
+    clock = folder / "clock.json"
+    spent = 0.0
+    if clock.exists():
+        before = json.loads(clock.read_text(encoding="utf-8"))
+        last = max(path.stat().st_mtime for path in folder.rglob("*"))
+        spent = before["spent"] + max(0.0, last - before["started"])
+    write_text(clock, json.dumps({"spent": spent, "started": time.time()}) + "\n")
+    return spent
 
 
 def load_config(folder: Path) -> Table:

@@ -78,6 +78,41 @@ def sample_runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(scope="session")
+def modest_runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """One that chooses a concept although a more specific one is nearly as probable, and one that
+    chooses none of many."""
+    from ontodex.ontology.graph import Concept, build
+    from ontodex.run import train
+    from ontodex.types import Corpus, Doc
+
+    folder = tmp_path_factory.mktemp("modest")
+    tops = [Concept(top, {"en": top.title()}) for top in ("nature", "places", "towns")]
+    concepts = [
+        *tops,
+        Concept("water", {"en": "Water"}, parents=["nature"]),
+        Concept("rivers", {"en": "Rivers"}, parents=["water", "places"]),
+        *(Concept(f"town{i}", {"en": f"Town {i}"}, parents=["towns"]) for i in range(20)),
+    ]
+    both, one = ("water", "rivers"), ("water",)
+    wet = [Doc(str(i), {"text": "so wet"}, (), both if i % 10 else one) for i in range(20)]
+    dry = [Doc(str(i), {"text": "so dry"}, (), (f"town{i}",)) for i in range(20)]
+    runs = []
+    for name, docs, rule in (
+        ("general", wet, {"rule": "top", "top": 1}),
+        ("silent", dry, {"rule": "top", "limit": 0}),
+    ):
+        corpus, tables = Corpus.of(docs), {"model": {"name": "popularity"}, "decide": rule}
+        train(tables, folder / name, train=corpus, dev=corpus, ontology=build(concepts))
+        runs.append(folder / name)
+    return runs
+
+
+@pytest.fixture(scope="session")
+def modest(modest_runs: list[Path], serve: Any) -> str:
+    return str(serve(modest_runs))
+
+
+@pytest.fixture(scope="session")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Starts services: serve(runs, *options) -> address. Pages are closed before they stop."""
     with contextlib.ExitStack() as stack:

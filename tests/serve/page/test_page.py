@@ -101,6 +101,52 @@ def test_what_the_run_chose_is_accepted_with_one_key(browse, service):
     ada.wait_for_terms(chosen)
 
 
+def test_a_more_specific_concept_that_came_close_is_one_click_or_key_away(browse, modest):
+    for accept in (
+        lambda ada: ada.page.get_by_label("Accept Rivers, which is more specific").click(),
+        lambda ada: ada.press("m"),
+    ):
+        ada = browse(modest)
+        ada.paste()
+        assert ada.concept == "Water"
+        water = ada.page.locator("#tree .chosen")
+        assert "close, and more specific: ✓ Rivers" in water.locator("> .note").inner_text()
+        assert water.get_attribute("aria-label").endswith("close, and more specific: Rivers")
+        accept(ada)
+        ada.wait_for_terms(1)
+        assert ada.terms == ["Rivers"]
+        assert water.locator("> .note").count() == 0, "it is decided"
+
+
+def test_a_concept_names_the_parents_that_its_place_does_not_show(browse, modest):
+    ada = browse(modest)
+    ada.paste()
+    rivers = ada.page.locator("#tree .suggestion[aria-label^=Rivers]")
+    groups = ada.page.locator("#tree .group > .row .name").all_inner_texts()
+    assert groups == ["Nature", "Places"], "which is the shortest way to them"
+    assert rivers.locator("> .note").inner_text() == "also below Water"
+    assert "also below Water" in rivers.get_attribute("aria-label")
+
+
+def test_where_the_run_chose_none_that_is_said_and_the_best_are_shown(browse, modest):
+    ada = browse(modest)
+    ada.page.select_option("#run", "silent")
+    ada.paste()
+    assert ada.page.inner_text("#no-suggestions") == (
+        "The run chose no concept. No suggestion of at least 10 %. What stands here was not chosen."
+    )
+    assert ada.page.locator("#tree .suggestion").count() == 5
+    assert ada.page.locator("#tree .chosen").count() == 0
+    assert ada.page.inner_text("#count") == "5 shown, 15 less likely"
+    ada.press("a")
+    ada.wait_for_terms(1)
+    ada.press("[", "[")
+    ada.wait_for("() => document.querySelectorAll('#tree .suggestion').length === 20")
+    assert ada.page.inner_text("#no-suggestions") == (
+        "The run chose no concept. What stands here was not chosen."
+    )
+
+
 def test_another_run_answers_in_its_own_name_and_says_that_it_cannot_explain(browse, service):
     ada = browse(service)
     ada.paste()

@@ -13,6 +13,16 @@ pytestmark = pytest.mark.slow
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "page.md"
 
 
+def modest_states(ada: Any) -> Iterator[str]:
+    """Notes below concepts, and suggestions of which none was chosen."""
+    ada.paste()
+    ada.sees("#tree .note button")
+    yield "notes"
+    ada.page.select_option("#run", "silent")
+    ada.wait_for("() => /chose no concept/.test(document.querySelector('#right').textContent)")
+    yield "none chosen"
+
+
 def states(ada: Any, service: str) -> Iterator[str]:
     """The page in each state that it can be in, one after the other."""
     ada.sees("#entry:not([hidden])")
@@ -44,20 +54,24 @@ def states(ada: Any, service: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 360])
-def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(browse, service, theme, width):
+def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(
+    browse, service, modest, theme, width
+):
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python"
     )
     ada = browse(service, width=width, theme=theme, expected="404")
-    for state in states(ada, service):
+    bob = browse(modest, width=width, theme=theme)
+    shown = [(ada, states(ada, service)), (bob, modest_states(bob))]
+    for reader, state in ((reader, state) for reader, each in shown for state in each):
         # The report is a page of its own, and its sandbox keeps axe out of it.
-        results = axe.Axe().run(ada.page, context={"exclude": ["iframe"]})
+        results = axe.Axe().run(reader.page, context={"exclude": ["iframe"]})
         violations = results.response["violations"]
         found = [
             (each["id"], [node["html"][:200] for node in each["nodes"]]) for each in violations
         ]
         assert found == [], state
-        assert ada.page.evaluate("document.documentElement.scrollWidth") <= width, state
+        assert reader.page.evaluate("document.documentElement.scrollWidth") <= width, state
 
 
 def test_the_skip_link_leads_to_the_suggestions_of_the_same_document(browse, service):

@@ -16,6 +16,8 @@ import { showText } from "./text.js";
 import { Tree } from "./tree.js";
 
 const LIMIT = 50;
+const NEAREST = 5; // suggestions shown where the run chose none and none is likely
+const NEAR = 3; // more specific concepts named at one
 
 let current = null; // the document shown, with its verdicts
 let suggestions = [];
@@ -100,8 +102,9 @@ export async function suggest() {
   await findPaths();
   refresh(null);
   if (!isTyping()) tree.focus({ preventScroll: true }); // on a phone the text comes first
-  const likely = suggestions.filter(({ probability }) => probability >= session.threshold);
-  say(`${likely.length} suggestions of at least ${percent(session.threshold)}.`);
+  const likely = suggestions.filter(isLikely).length;
+  const none = choseNone() ? " The run chose none." : "";
+  say(`${likely} suggestions of at least ${percent(session.threshold)}.${none}`);
 }
 
 // No key may mean a concept of the document, or of the run, that was here before.
@@ -137,16 +140,23 @@ async function findPaths() {
   paths = new Map(found);
 }
 
-// What the tree shows: suggestions above the threshold, and everything that was decided.
+const isLikely = ({ probability }) => probability >= session.threshold;
+
+const choseNone = () => suggestions.length > 0 && !suggestions.some(({ chosen }) => chosen);
+
+// What the tree shows: suggestions above the threshold, and everything that was decided. Where the
+// run chose none and none is above it, the best ones.
 function rows() {
   const verdicts = new Map(current.verdicts.map((verdict) => [verdict.label, verdict]));
+  const nearest = choseNone() && !suggestions.some(isLikely) ? NEAREST : 0;
   const suggested = suggestions
     .map((each) => ({
       ...each,
       verdict: verdicts.get(each.label)?.verdict ?? null,
       suggested: true,
+      more_specific: each.more_specific.filter(({ label }) => !verdicts.has(label)).slice(0, NEAR),
     }))
-    .filter(({ probability, verdict }) => verdict || probability >= session.threshold);
+    .filter((each, rank) => each.verdict || isLikely(each) || rank < nearest);
   for (const { label } of suggestions) verdicts.delete(label);
   const others = [...verdicts.values()].map(({ label, name, verdict }) => ({
     label,
@@ -156,6 +166,8 @@ function rows() {
     chosen: false,
     suggested: false,
     path: paths.get(label) ?? [],
+    other_parents: [],
+    more_specific: [],
   }));
   return [...suggested, ...others];
 }
@@ -166,9 +178,15 @@ export function refresh(label = tree.current?.label) {
   if (!current) return;
   const shown = rows();
   byId("tree").hidden = !shown.length;
-  byId("no-suggestions").hidden = shown.length > 0;
-  byId("no-suggestions").textContent = `No suggestion of at least ${percent(session.threshold)}.`;
-  const below = suggestions.filter(({ probability }) => probability < session.threshold).length;
+  const words = [
+    choseNone() ? "The run chose no concept." : "",
+    suggestions.some(isLikely) ? "" : `No suggestion of at least ${percent(session.threshold)}.`,
+    choseNone() && shown.length ? "What stands here was not chosen." : "",
+  ].filter(Boolean);
+  byId("no-suggestions").hidden = !choseNone() && shown.length > 0;
+  byId("no-suggestions").textContent = words.join(" ");
+  const listed = new Set(shown.map((row) => row.label));
+  const below = suggestions.filter((each) => !listed.has(each.label)).length;
   byId("count").textContent = below
     ? `${shown.length} shown, ${below} less likely`
     : `${shown.length} shown`;
@@ -312,6 +330,12 @@ export function verdictByKey(verdict) {
     tree.current?.label === about.label && !byId("concept").contains(document.activeElement);
   decide(about, verdict);
   if (onTree) tree.step(1);
+}
+
+export function acceptMoreSpecific() {
+  const near = tree.current?.row?.more_specific[0];
+  if (!near) return say("No more specific concept is close to this one.");
+  decide(near, "accept");
 }
 
 export function acceptChosen() {

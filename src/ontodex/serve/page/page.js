@@ -23,6 +23,7 @@ const KEYS = [
   ["r", "", "reject the concept", () => indexing.verdictByKey("reject")],
   ["u", "", "undo my last decision about this document", indexing.undoLast],
   ["A", "", "accept all that the run chose", indexing.acceptChosen],
+  ["m", "", "accept the more specific concept that is close", indexing.acceptMoreSpecific],
   ["g", "", "more general concepts: arrows, a or Enter", () => indexing.toNeighbours("general")],
   ["s", "", "more specific concepts", () => indexing.toNeighbours("specific")],
   ["/", "", "search for a concept to add", () => byId("search").focus()],

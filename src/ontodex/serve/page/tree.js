@@ -1,9 +1,11 @@
 // Suggestions at their places in the ontology: a tree that keys and screen readers can walk.
 
-import { button, element, percent } from "./dom.js";
+import { button, chip, element, percent } from "./dom.js";
 
 const ACCEPTED = new Set(["accept", "add"]);
 const WORDS = { accept: "accepted", add: "added", reject: "rejected" };
+
+const namesOf = (concepts) => concepts.map(({ name }) => name).join(", ");
 
 // Rows (suggestions with a path from the top) -> nodes {label, names, row, children, best}. Concepts
 // on the way that are no suggestions and lead to one branch only share a line with the next one.
@@ -39,7 +41,8 @@ export class Tree {
   #folded = new Set(); // labels of folded groups
   #on;
 
-  // `on` has moved(node), decided(row, verdict, {toggle}) and peeked(node or null, under the mouse).
+  // `on` has moved(node), decided(row, verdict, {toggle}) and peeked(node or null, under the mouse);
+  // also a more specific concept of a row is decided about.
   constructor(list, on) {
     this.#list = list;
     this.#on = on;
@@ -116,7 +119,10 @@ export class Tree {
     const item = element("li", { role: "treeitem", tabindex: "-1", "aria-level": level }, line);
     item.className = node.row ? "suggestion" : "group";
     this.#nodes.set(item, node); // before those below it: the map is in the order of the page
-    if (node.row) line.append(...this.#controls(node.row));
+    if (node.row) {
+      line.append(...this.#controls(node.row));
+      item.append(...this.#notes(node.row));
+    }
     if (node.children.length) {
       const below = node.children.map((child) => this.#item(child, level + 1));
       item.append(element("ul", { role: "group" }, ...below));
@@ -156,12 +162,37 @@ export class Tree {
     ];
   }
 
+  // What a line below the concept says: where else it stands, and what was passed over.
+  #notes({ other_parents, more_specific }) {
+    const note = (...words) => element("p", { class: "note quiet small" }, ...words);
+    const parents = other_parents.flatMap(({ name }, at) => [
+      at ? ", " : "",
+      element("bdi", {}, name),
+    ]);
+    const near = more_specific.map(({ label, name }) =>
+      chip(`✓ ${name}`, {
+        tabindex: "-1",
+        "data-label": label,
+        "aria-label": `Accept ${name}, which is more specific`,
+        title: "Accept",
+      }),
+    );
+    const key = element("kbd", { "aria-hidden": "true" }, "m"); // accepts the first of them
+    return [
+      parents.length ? note("also below ", ...parents) : null,
+      near.length ? note("close, and more specific: ", ...near, key) : null,
+    ].filter(Boolean);
+  }
+
   #paint(item, { row, names }) {
     if (!row) return item.setAttribute("aria-label", names.join(", "));
     const words = [row.name];
     if (row.suggested) words.push(percent(row.probability));
     if (row.chosen) words.push("chosen by the run");
     if (row.verdict) words.push(WORDS[row.verdict]);
+    if (row.other_parents.length) words.push(`also below ${namesOf(row.other_parents)}`);
+    if (row.more_specific.length)
+      words.push(`close, and more specific: ${namesOf(row.more_specific)}`);
     item.setAttribute("aria-label", words.join(", "));
     item.classList.toggle("added", !row.suggested);
     item.classList.toggle("chosen", Boolean(row.chosen));
@@ -213,9 +244,14 @@ export class Tree {
     const item = target.closest('[role="treeitem"]');
     if (!item) return;
     const { row } = this.#nodes.get(item);
+    const { verdict, label } = target.closest("button")?.dataset ?? {};
     item.focus();
-    if (target.closest("button"))
-      this.#on.decided(row, target.closest("button").dataset.verdict, { toggle: true });
+    if (verdict) this.#on.decided(row, verdict, { toggle: true });
+    else if (label !== undefined)
+      this.#on.decided(
+        row.more_specific.find((each) => each.label === label),
+        "accept",
+      );
     else if (target.closest(".fold") || !row)
       this.#fold(item, item.getAttribute("aria-expanded") === "true");
   }

@@ -1,0 +1,186 @@
+"""How levels are taught together, what a pass reads of its neighbours, and what pieces take."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ontodex.errors import ConfigError
+from ontodex.models.level_network import LevelwiseConfig
+from ontodex.models.level_passes import Pieces, encode_labels, neighbour_streams
+from ontodex.models.levelwise import Levelwise
+from ontodex.ontology.graph import Concept, build
+from ontodex.run import load, train
+from ontodex.train import store
+from ontodex.train.loop import LoopConfig
+from ontodex.types import Corpus, Doc, LabelSpace, Ranking
+
+ONTOLOGY = build(
+    [
+        Concept("nature", {"en": "Nature"}),
+        *(Concept(topic, {"en": topic}, parents=["nature"]) for topic in ("water", "trees")),
+    ]
+)
+TOPICS = [("water",), ("trees",), ("water", "trees")] * 8
+TRAIN = Corpus.of(
+    Doc(f"{i}", {"text": " ".join(topics)}, topics, ("nature", *topics))
+    for i, topics in enumerate(TOPICS)
+)
+CONFIG = LevelwiseConfig(
+    reader="pooling",
+    encoder="level",
+    windows=(3, 4, 5),
+    bag=0,
+    width=8,
+    maps=4,
+    set_maps=4,
+    hidden=4,
+    bottleneck=8,
+    chunks=2,
+    min_count=1,
+    keyword_count=1,
+    word_dropout=0.0,
+    merge="threshold",
+    train=LoopConfig(epochs=1, batch=8, lr=0.01),
+)
+
+
+@pytest.mark.parametrize("documents", ["all", "level"])
+def test_the_loss_is_cross_entropy_over_labels_and_levels_in_the_mean_of_documents(documents):
+    """Eq. 1 with loops. Document 0 has no label at level 2, and teaches it only if all do."""
+    bare = Doc("bare", {"text": "very much"}, (), ("nature",))
+    corpus = Corpus.of([bare, *list(TRAIN)[:5]])
+    labels = LabelSpace.of(corpus, ONTOLOGY)
+    system = Levelwise(dataclasses.replace(CONFIG, documents=documents, row_norm=0.0))
+    trainer = system.trainer(system.stage(corpus, TRAIN, labels))
+    rows = np.arange(len(corpus))
+    network = trainer.network(rows).eval()
+    gold = labels.gold(corpus).toarray()
+    total = 0.0
+    for row in rows.tolist():
+        for place, level in enumerate(system.levels):
+            if documents == "level" and not gold[row, level.columns].any():
+                continue
+            words = trainer.data.words.padded(np.array([row]))
+            sets = network.read_sets(trainer.data.sets(np.array([row])))
+            logits = network(place, network.read(place, words), sets)[0]
+            for logit, column in zip(logits.tolist(), level.columns.tolist(), strict=True):
+                chance = 1 / (1 + math.exp(-logit))
+                total -= math.log(chance if gold[row, column] else 1 - chance)
+    loss = trainer.losses(network)(rows).item()
+    assert loss == pytest.approx(total / len(corpus), rel=1e-4)
+
+
+def test_predicted_labels_are_read_best_first():
+    columns, chances = [[1, 3, 2], [5, -1, -1]], [[0.2, 0.9, 0.5], [0.4, 0, 0]]
+    ranking = Ranking.sort(np.array(columns), np.array(chances), 3)
+    encoded = encode_labels(ranking)
+    assert encoded.ids.tolist() == [4, 3, 2, 6], "column j is row j + 1 of the table"
+    assert encoded.offsets.tolist() == [0, 3, 4]
+    (cut,) = neighbour_streams([ranking], 2, torch.device("cpu"))
+    assert cut.padded(np.array([0]))[0].tolist() == [[4, 3]]
+
+
+def test_a_level_between_two_reads_the_one_above_and_the_one_below_each_as_such(monkeypatch):
+    chain = build(
+        [
+            Concept("world", {"en": "World"}),
+            Concept("land", {"en": "Land"}, parents=["world"]),
+            Concept("hill", {"en": "Hill"}, parents=["land"]),
+        ]
+    )
+    docs = [
+        Doc(f"{i}", {"text": "world land hill"}, (), ("world", "land", "hill")) for i in range(6)
+    ]
+    corpus = Corpus.of(docs)
+    labels = LabelSpace.of(corpus, chain)
+    system = Levelwise(dataclasses.replace(CONFIG, inputs="words+keywords+levels"))
+    stage = system.stage(corpus, corpus, labels)
+    predicted = [
+        Ranking(np.full((6, 1), level.columns[0], np.int32), np.ones((6, 1), np.float32))
+        for level in system.levels
+    ]
+    streams = dataclasses.replace(
+        stage.streams, neighbours=neighbour_streams(predicted, 3, torch.device("cpu"))
+    )
+    trainer = system.trainer(dataclasses.replace(stage, streams=streams))
+    network = trainer.network(np.arange(6)).eval()
+    read: dict[int, dict[str, torch.Tensor]] = {}
+    for place in range(3):
+        level = network.level(place)
+
+        def watched(_: object, sets: Any, at: int = place, bias: Any = level.bias) -> torch.Tensor:
+            read[at] = {name: vectors for name, (vectors, _) in sets.items()}
+            return bias.expand(6, -1)
+
+        monkeypatch.setattr(level, "forward", watched)
+    with torch.no_grad():
+        trainer.losses(network)(np.arange(6))
+        for place, names in ((0, ["below"]), (1, ["above", "below"]), (2, ["above"])):
+            assert [name for name in read[place] if name != "keywords"] == names
+            for name in names:
+                column = int(system.levels[place + (1 if name == "below" else -1)].columns[0])
+                vectors = network.embed("labels", torch.tensor([[column + 1]] * 6))
+                torch.testing.assert_close(read[place][name], vectors)
+
+
+def test_a_piece_counts_the_time_of_processes_that_were_killed_in_it(tmp_path):
+    def killed(folder: Path | None) -> dict[str, np.ndarray]:
+        assert folder is not None
+        (folder / "checkpoint").write_text("half")
+        later = time.time() + 100  # the last sign of life of a process that worked 100 seconds
+        os.utime(folder / "checkpoint", (later, later))
+        raise KeyboardInterrupt
+
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            Pieces(tmp_path, {}, {}, 1).get("pass 1", killed)
+        (running,) = tmp_path.glob("*.running")
+        seen = running / "clock.json"
+        assert seen.exists()
+        os.utime(seen)
+    seconds: dict[str, float] = {}
+    Pieces(tmp_path, {}, seconds, 1).get("pass 1", lambda folder: {"a": np.ones(1)})
+    assert seconds["pass 1"] == pytest.approx(200, abs=5), "twice 100"
+    Pieces(tmp_path, {}, again := {}, 1).get("pass 1", lambda folder: {})
+    assert again["pass 1"] == pytest.approx(seconds["pass 1"])
+
+
+def test_time_that_nobody_worked_is_not_counted(tmp_path):
+    assert store.earlier_seconds(tmp_path) == 0
+    assert store.earlier_seconds(tmp_path) < 1
+
+
+def test_settings_that_are_refused_leave_the_folder_free(tmp_path):
+    settings = dataclasses.asdict(CONFIG) | {"name": "levelwise"}
+    out = tmp_path / "run"
+    with pytest.raises(ConfigError, match="none was given"):
+        train({"model": settings}, out, train=TRAIN, dev=TRAIN)
+    assert not out.exists()
+    train({"model": settings | {"ontology": "cluster"}}, out, train=TRAIN, dev=TRAIN)
+    assert load(out).considered("water")
+
+
+def test_a_run_is_measured_by_the_levels_that_its_system_has(tmp_path):
+    brief = dataclasses.replace(CONFIG, inputs="words", max_level=1)
+    settings = dataclasses.asdict(brief) | {"name": "levelwise"}
+    run = train({"model": settings}, tmp_path / "run", train=TRAIN, dev=TRAIN, ontology=ONTOLOGY)
+    assert run.levels().tolist() == [1, 1, 1]
+    assert [group.name for group in run.evaluate(TRAIN).by_level] == ["level 1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("ofo_prior", -3.0), ("first_lambda", 7.0), ("row_norm", -1.0), ("bag", -1), ("folds", 1)],
+)
+def test_settings_that_mean_nothing_are_refused(name, value):
+    with pytest.raises(ValueError, match=name):
+        dataclasses.replace(CONFIG, **{name: value})
