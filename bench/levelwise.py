@@ -43,6 +43,7 @@ from ontodex.types import Corpus, LabelSpace, Ranking
 # The paper's network, in sizes of ours; answers by pass 2 alone.
 POOLING: dict[str, Any] = {
     "reader": "pooling",
+    "sets": "pooling",
     "encoder": "level",
     "windows": [3, 4, 5],
     "width": 320,

@@ -18,6 +18,11 @@ SETTINGS: dict[str, Table] = {
     "attentionxml": {
         "hidden": 128, "width": 128, "value": 128, "bag": 512, "train": {"batch": 32, "epochs": 15}
     },
+    "levelwise": {
+        "hidden": 64, "width": 128, "value": 64, "bag": 512, "bottleneck": 128,
+        "train": {"batch": 32, "epochs": 12},
+        "pointer": {"embedding": 64, "hidden": 64, "train": {"epochs": 6}},
+    },
 }  # fmt: skip
 
 

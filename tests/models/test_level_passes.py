@@ -36,6 +36,7 @@ TRAIN = Corpus.of(
 )
 CONFIG = LevelwiseConfig(
     reader="pooling",
+    sets="pooling",
     encoder="level",
     windows=(3, 4, 5),
     bag=0,

@@ -24,6 +24,7 @@ DATA = Path(os.environ.get("ONTODEX_DATA", Path(__file__).parents[2] / "../share
 pytestmark = pytest.mark.data
 CONFIG = LevelwiseConfig(
     reader="pooling",
+    sets="pooling",
     encoder="level",
     windows=(3, 4, 5),
     bag=0,

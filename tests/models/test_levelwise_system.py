@@ -46,6 +46,7 @@ ONTOLOGY = build(
 )
 CONFIG = LevelwiseConfig(
     reader="pooling",
+    sets="pooling",
     encoder="level",
     windows=(3, 4, 5),
     bag=0,

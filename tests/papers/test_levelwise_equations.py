@@ -18,6 +18,7 @@ from ontodex.models.level_network import (
     LevelNetwork,
     LevelNetworks,
     LevelwiseConfig,
+    SetBag,
     Tables,
     Told,
     WordReader,
@@ -43,6 +44,7 @@ from ontodex.types import Ranking
 
 SMALL = LevelwiseConfig(
     reader="pooling",
+    sets="pooling",
     encoder="level",
     bag=0,
     width=6,
@@ -250,9 +252,12 @@ def test_all_categories_in_one_product_say_what_each_says_alone():
     torch.testing.assert_close(network.by_category(z), network.one_by_one(z))
 
 
-@pytest.mark.parametrize(("reader", "bag"), [("pooling", 0), ("attention", 6)])
-def test_gradients_of_a_level_network(reader, bag):
-    network = level_network(reader=reader, bag=bag)
+@pytest.mark.parametrize(
+    ("reader", "sets", "bag"),
+    [("pooling", "pooling", 0), ("attention", "pooling", 6), ("attention", "bag", 6)],
+)
+def test_gradients_of_a_level_network(reader, sets, bag):
+    network = level_network(reader=reader, sets=sets, bag=bag)
     words, lengths = vectors(5, 3, t=5)
     keywords, above = vectors(2, 0, t=4), vectors(1, 3, t=4)
     words.requires_grad_()
@@ -264,8 +269,9 @@ def test_gradients_of_a_level_network(reader, bag):
 
 
 @pytest.mark.parametrize("reader", ["pooling", "attention"])
-def test_padding_never_changes_a_logit(reader):
-    network = level_network(reader=reader)
+@pytest.mark.parametrize("sets", ["pooling", "bag"])
+def test_padding_never_changes_a_logit(reader, sets):
+    network = level_network(reader=reader, sets=sets)
     streams = {"words": vectors(3, 7), "keywords": vectors(1, 4), "above": vectors(0, 2)}
     together = logits_of(network, **streams)
     short = {name: (x[:1, :3], lengths[:1]) for name, (x, lengths) in streams.items()}
@@ -273,8 +279,21 @@ def test_padding_never_changes_a_logit(reader):
     torch.testing.assert_close(together[:1], alone)
 
 
-def test_a_document_without_predictions_above_is_read_like_any_other():
-    network = level_network()
+def test_a_set_told_by_the_sum_of_its_vectors_in_loops():
+    bag = SetBag(6, 3, dropout=0.5).double().eval()
+    torch.nn.init.normal_(bag.bias)
+    x, lengths = vectors(4, 1, 0, t=5)
+    for row, length in enumerate(lengths.tolist()):
+        total = sum((x[row, t] for t in range(length)), torch.zeros(6, dtype=torch.double))
+        told = [max(0.0, v) for v in (total / max(1, length) ** 0.5 + bag.bias).tolist()]
+        for label, weights in enumerate(bag.output.weight):
+            expected = sum(w * v for w, v in zip(weights.tolist(), told, strict=True))
+            assert float(bag(x, lengths)[row, label].detach()) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("sets", ["pooling", "bag"])
+def test_a_document_without_predictions_above_is_read_like_any_other(sets):
+    network = level_network(sets=sets)
     streams = {"words": vectors(4), "keywords": vectors(0), "above": vectors(0)}
     assert bool(torch.isfinite(logits_of(network, **streams)).all())
 

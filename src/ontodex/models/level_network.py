@@ -5,8 +5,8 @@
     labels predicted at the level above, and at the level below: the same ─────────────┘  chunks
        ─ batch norm, dropout ─ a bottleneck for each category g (n,b) ─ logits of its labels (n,l)
 
-Ours, not the paper's: labels that read the words by attention, a bag of words beside them, and one
-reader of words for all levels.
+Ours, not the paper's, and the default: labels that read the words by attention, a bag of words
+beside them, one reader of words for all levels, and keywords and labels as bags.
 
 How the text was read where it leaves things open: docs/papers/levelwise.md.
 """
@@ -63,12 +63,13 @@ class LevelwiseConfig(PhraseConfig, NeuralConfig):
     folds: int = 2  # parts that predictions for the training documents are made over
     width: int = 256  # of all vectors; where prepared ones are shorter, the rest is learned
     windows: tuple[int, ...] = ()  # of convolutions over words (paper: 3, 4, 5); none: no such
-    set_windows: tuple[int, ...] = (3, 4, 5)  # and over keywords and labels
+    set_windows: tuple[int, ...] = (3, 4, 5)  # and over keywords and labels, where they are pooled
     maps: int = 128  # feature maps of each convolution over words
     set_maps: int = 32  # and over keywords and labels
     hidden: int = 512  # LSTM units in each direction
     encoder: Literal["level", "shared"] = "shared"  # convolutions, LSTM: a level's own (paper), one
     reader: Literal["pooling", "attention"] = "attention"  # of the word stream (paper: pooling)
+    sets: Literal["pooling", "bag"] = "bag"  # how keywords and labels are read (paper: pooling)
     value: int = 512  # width in which labels attend, for the reader `attention`
     bag: int = 1024  # width of a bag of words beside the reader; 0 = none (paper)
     pooling: Pooling = "dynamic"
@@ -192,11 +193,22 @@ class LevelNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.sets = tuple(sets)
+        pooled = self.sets if config.sets == "pooling" else ()
         self.set_convolve = nn.ModuleDict(
-            {name: Convolutions(config.width, config.set_maps, config.set_windows) for name in sets}
+            {
+                name: Convolutions(config.width, config.set_maps, config.set_windows)
+                for name in pooled
+            }
+        )
+        self.set_bags = nn.ModuleDict(
+            {
+                name: SetBag(config.width, len(level), config.dropout)
+                for name in self.sets
+                if name not in pooled
+            }
         )
         set_width = config.set_maps * len(config.set_windows)
-        streams = {name: (set_width, most_places(config, name)) for name in sets}
+        streams = {name: (set_width, most_places(config, name)) for name in pooled}
         self.attend: LabelAttention | None = None
         if config.reader == "attention":
             self.attend = LabelAttention(2 * config.hidden, config.value, len(level))
@@ -235,6 +247,8 @@ class LevelNetwork(nn.Module):
         if self.attend is None:
             streams["words"] = (told.h, told.lengths)
         logits = self.read_out(streams)  # (n, l)
+        for name, read in self.set_bags.items():
+            logits = logits + read(*sets[name])
         if self.attend is not None:
             logits = logits + self.attend(self.drop(told.h), token_mask(told.h, told.lengths))
         if self.bag is not None:
@@ -270,6 +284,23 @@ class LevelNetwork(nn.Module):
         with torch.no_grad():
             size = self.output.norm(dim=1, keepdim=True)
             self.output.mul_((norm / size.clamp(min=1e-12)).clamp(max=1))
+
+
+class SetBag(nn.Module):
+    """Ours, not the paper's: a set told by the sum of its vectors, and what that says of each
+    label. Pooled and normed, a network knows its training documents by their rare keywords."""
+
+    def __init__(self, width: int, n_labels: int, dropout: float) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.drop = nn.Dropout(dropout)
+        self.output = nn.Linear(width, n_labels, bias=False)
+        nn.init.normal_(self.output.weight, std=0.02)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        told = x.sum(dim=1) / lengths.clamp(min=1).sqrt()[:, None]  # padding is 0
+        logits: Tensor = self.output(self.drop(F.relu(told + self.bias)))
+        return logits  # (n, l)
 
 
 class LabelAttention(nn.Module):
