@@ -149,13 +149,14 @@ def _tables(system: SystemPlan, model: Table) -> Table:
 def _seeded(tables: Table, seed: int) -> Table:
     """The tables with the seed where the model keeps it."""
     model = tables["model"]
-    fields = {f.name for f in dataclasses.fields(find(model["name"]).Config)}
-    if "seed" in fields:
+    defaults = find(model["name"]).Config()
+    if hasattr(defaults, "seed"):
         return merged(tables, {"model": {"seed": seed}})
-    if "train" in fields:
+    if hasattr(defaults, "train"):
         own = {"train": {"seed": seed}}
-        inner = {"pointer": own} if "pointer" in fields else {}  # it has a training of its own
-        return merged(tables, {"model": {**own, **inner}})
+        # Parts that have a training of their own.
+        parts = {name: own for name, value in vars(defaults).items() if hasattr(value, "train")}
+        return merged(tables, {"model": {**own, **parts}})
     raise ConfigError(f"seeds: the system {model['name']!r} takes none", hint="leave seeds out")
 
 

@@ -16,6 +16,7 @@ import torch
 from ontodex.errors import ConfigError
 from ontodex.models.level_network import LevelwiseConfig
 from ontodex.models.level_passes import Pieces, encode_labels, neighbour_streams
+from ontodex.models.level_plan import place_labels
 from ontodex.models.levelwise import Levelwise
 from ontodex.ontology.graph import Concept, build
 from ontodex.run import load, train
@@ -78,6 +79,19 @@ def test_the_loss_is_cross_entropy_over_labels_and_levels_in_the_mean_of_documen
                 total -= math.log(chance if gold[row, column] else 1 - chance)
     loss = trainer.losses(network)(rows).item()
     assert loss == pytest.approx(total / len(corpus), rel=1e-4)
+
+
+def test_of_many_tops_the_largest_have_categories_of_their_own_or_all_are_dealt_out():
+    tops = [Concept(f"t{i}", {"en": f"t{i}"}) for i in range(20)]
+    below = [Concept(f"b{i}", {"en": f"b{i}"}, parents=[f"t{i}"]) for i in range(20)]
+    corpus = Corpus.of(Doc(f"{i}", {"text": "x"}, (), (f"b{i}",)) for i in range(20))
+    labels = LabelSpace.of(corpus, build([*tops, *below]))
+    dealt, largest = (
+        place_labels(labels, max_level=1, rule="min", categories=way)
+        for way in ("dealt", "largest")
+    )
+    sizes = [np.sort(np.bincount(p.membership[:20].indices))[::-1].tolist() for p in (dealt, largest)]
+    assert sizes == [[2] * 4 + [1] * 12, [5] + [1] * 15]
 
 
 def test_predicted_labels_are_read_best_first():

@@ -123,6 +123,12 @@ def test_new_documents_are_as_sure_as_those_that_taught_the_thresholds(system):
         np.testing.assert_allclose(new.probabilities, moved(old, far).probabilities, rtol=1e-4)
 
 
+def test_log_odds_are_not_moved_where_the_paper_does_not(work):
+    pass_1 = {"inputs": "words+keywords", "documents": "level"}  # which move the most
+    assert fitted(work, **pass_1).passes[0].moves.any()
+    assert not fitted(work, **pass_1, move_odds=False).passes[0].moves.any()
+
+
 def test_answers_are_the_mean_of_both_passes_or_those_of_the_second(system, work):
     alone = fitted(work, average_passes=False, merge="threshold")
     said = [

@@ -8,14 +8,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from ontodex.config import build, merged
 from ontodex.experiment import read_plan
 from ontodex.models.levelwise import Levelwise
 from ontodex.ontology.graph import Concept
 from ontodex.ontology.graph import build as ontology_of
-from ontodex.types import Corpus, Doc, LabelSpace
+from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 
 ROOT = Path(__file__).parents[2]
 MEASURES = ("MiP", "MiR", "MiF", "MaP", "MaR", "MaF")
@@ -296,3 +298,19 @@ def test_a_result_holds_what_the_tables_ask_for(bench, tables, tmp_path, encoder
     (tmp_path / "full-1.json").write_text(json.dumps(found))
     text = tables.level_table(tables.read_results(tmp_path), tables.MACRO, "")
     assert row_of(text, "level 2", "16", "top K")[3] == "1"
+
+
+def test_k_and_the_move_of_a_level_are_those_with_the_highest_f_asked_for(bench):
+    """One document has four labels at 0.4, four others have one at 0.6: to find all eight takes
+    K = 4, but most documents are best with one; and with thresholds of 0.5 a move upwards."""
+    columns = np.array([[0, 1, 2, 3], *[[4, 5, 6, 7]] * 4])
+    p = np.array([[0.4] * 4, *[[0.6, 0.1, 0.1, 0.1]] * 4], np.float32)
+    gold = csr_array(np.array([[1] * 4 + [0] * 4, *[[0] * 4 + [1] + [0] * 3] * 4], np.int8))
+    ranking = Ranking(columns.astype(np.int32), p)
+    assert bench.best_k(gold, ranking, "MaF") == 1
+    by = bench.best_move(gold, ranking, np.full(8, 0.5), "MiF")
+    assert 0.4 < by < 2, "0.4 comes above the threshold, 0.1 does not"
+    own = bench.each_by_its_own(gold, {"MiF": ranking.cut(1), "MaF": ranking.cut(4)})
+    assert own["MiP"] == 100
+    assert own["MaR"] == 100
+    assert own["MaP"] == 40

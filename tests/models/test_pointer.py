@@ -94,6 +94,20 @@ def test_it_beats_every_threshold_where_false_labels_lack_ancestors(trained):
     assert found["MaF"] > best + 0.05
 
 
+def test_without_a_reward_for_length_none_is_looked_for_on_dev():
+    """Dev documents that have every label predicted ask for one."""
+    true = np.zeros((60, N_LABELS), np.int8)
+    rows, places = np.nonzero(DEV.columns >= 0)
+    true[rows, DEV.columns[rows, places]] = 1
+    found = {}
+    for wanted in (True, False):
+        pointer = Pointer(quick(length_reward=wanted), HIERARCHY)
+        pointer.fit(FEW, FEW_GOLD, DEV, csr_array(true))
+        found[wanted] = pointer.length_reward
+    assert found[True] > 0
+    assert found[False] == 0
+
+
 def test_what_was_learned_is_forgotten_where_it_does_not_help_on_dev(caplog):
     """Training documents whose gold is another document's teach nothing but harm."""
     shuffled = csr_array(FEW_GOLD[np.random.default_rng(0).permutation(100)])

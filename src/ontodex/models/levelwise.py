@@ -445,7 +445,7 @@ class Levelwise:
         if self.config.merge != "pointer":
             return union
         # Labels that no level had among its best, whatever depth was asked for.
-        best = self._apart([ranking.cut(DEPTH) for ranking in rankings])
+        best = side_by_side([ranking.cut(DEPTH) for ranking in rankings])
         generated = merged.keep(~in_ranking(merged, best))
         union = union.keep(~in_ranking(union, generated))
         columns = np.hstack([union.columns, generated.columns])
