@@ -90,7 +90,9 @@ def test_of_many_tops_the_largest_have_categories_of_their_own_or_all_are_dealt_
         place_labels(labels, max_level=1, rule="min", categories=way)
         for way in ("dealt", "largest")
     )
-    sizes = [np.sort(np.bincount(p.membership[:20].indices))[::-1].tolist() for p in (dealt, largest)]
+    sizes = [
+        np.sort(np.bincount(p.membership[:20].indices))[::-1].tolist() for p in (dealt, largest)
+    ]
     assert sizes == [[2] * 4 + [1] * 12, [5] + [1] * 15]
 
 
