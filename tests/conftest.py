@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 # Before torch is imported: on CPUs without bf16 units its matrix products would end the process.
@@ -42,3 +44,21 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real data at {folder}; set ONTODEX_DATA")
     return folder
+
+
+def _descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    with contextlib.suppress(OSError):  # processes and their threads end while they are read
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):
+                children = Path(f"/proc/{pid}/task/{thread}/children").read_text().split()
+                found += map(int, children)
+    return found + [below for child in found for below in _descendants(child)]
+
+
+@pytest.fixture(scope="session")
+def descendants() -> Callable[[int], list[int]]:
+    """All processes below one, its own children first, as /proc has them."""
+    if not Path("/proc/self/task").exists():
+        pytest.skip("reads /proc")
+    return _descendants

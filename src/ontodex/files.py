@@ -16,6 +16,7 @@ import io
 import logging
 import lzma
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -126,6 +127,14 @@ def _exchanged(folder: Path, target: Path) -> bool:
 
 def _part(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
+
+
+def remove_leftovers(path: Path) -> None:
+    """What killed processes left of their writing of this file, where nobody else writes it now."""
+    form = re.compile(re.escape(f".{path.name}.") + r"\d+\.[0-9a-f]{8}\.part")
+    for beside in path.parent.iterdir():
+        if form.fullmatch(beside.name):
+            beside.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:

@@ -25,7 +25,7 @@ from typing import IO, Any
 
 from ontodex import __version__, index_ray
 from ontodex.errors import ConfigError, DataError, RunError
-from ontodex.files import atomic, digest, write_text
+from ontodex.files import atomic, digest, remove_leftovers, write_text
 from ontodex.index_block import Task
 from ontodex.index_table import table_format, write_table
 from ontodex.index_workers import Block, in_processes
@@ -124,6 +124,8 @@ def index(
     manifest = digest(run / "manifest.json")
     plan = Plan(__version__, manifest, _key(source), limit, threshold, language, block, device)
     with _locked(places):
+        for written in (places.out, places.job, places.rejects):
+            remove_leftovers(written)
         job = _job(places, plan)
         if job is not None and job.result is not None and places.out.exists():
             result = job.result

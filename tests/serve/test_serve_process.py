@@ -47,27 +47,22 @@ def test_sigterm_answers_what_was_accepted(launch):
     assert "Traceback" not in server.log.read_text()
 
 
-def children(pid: int) -> list[int]:
-    tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for path in tasks for child in path.read_text().split()]
-
-
-def test_models_that_die_are_loaded_again(launch):
+def test_models_that_die_are_loaded_again(launch, descendants):
     server = launch()
     first = server.post("/suggest", json=BODY)
-    (models,) = children(server.process.pid)
+    (models,) = descendants(server.process.pid)
     os.kill(models, signal.SIGKILL)
     statuses = [server.post("/suggest", json=BODY).status_code for _ in range(3)]
     assert set(statuses[:2]) <= {200, 503}
     assert statuses[2] == 200
     assert server.post("/suggest", json=BODY).json() == first.json()
     assert server.get("/readyz").status_code == 200
-    assert children(server.process.pid) != [models]
+    assert descendants(server.process.pid) != [models]
 
 
-def test_models_end_with_the_service_however_it_ends(launch):
+def test_models_end_with_the_service_however_it_ends(launch, descendants):
     server = launch()
-    (models,) = children(server.process.pid)
+    (models,) = descendants(server.process.pid)
     os.kill(models, signal.SIGTERM)  # meant for a whole group, it is not theirs to obey
     assert server.post("/suggest", json=BODY).status_code == 200
     server.process.kill()
