@@ -72,10 +72,15 @@ PAPER: dict[str, dict[str, Any]] = {
     "shared": {"encoder": "shared"},
     "attention": {"reader": "attention"},
     "averaged": {"average_passes": True},
+    "continued": {"second": "continued"},
+    "odds": {"pointer": {"odds": "threshold"}},
 }
 ATTENTIVE: dict[str, dict[str, Any]] = {  # the default
     "attentive": {},
     "attentive-last": {"average_passes": False},
+    "attentive-continued": {"second": "continued"},
+    "attentive-continued-last": {"second": "continued", "average_passes": False},
+    "attentive-odds": {"pointer": {"odds": "threshold"}},
     "attentive-threshold": {"merge": "threshold"},
     "attentive-sampling": {"merge": "sampling"},
     "attentive-flat": {"max_level": 1, "merge": "threshold"},
@@ -176,7 +181,7 @@ def measure(system: Levelwise, corpora: Mapping[str, Corpus], labels: LabelSpace
         "passes": level_metrics(system, levels, gold, labels),
         "rare": rare_recall(gold["test"], test.chosen, labels),
         "curves": system.curves,
-        "share of a step": level_shares(system, corpora["train"]),
+        "share of a step": level_shares(system, corpora["dev"], levels["dev"][0]),
     }
 
 
@@ -292,21 +297,24 @@ def rare_recall(gold: csr_array, decided: Ranking, labels: LabelSpace) -> dict[s
 # ------------------------------------------------------------------------------------------ time
 
 
-def level_shares(system: Levelwise, train: Corpus, batches: int = 8) -> dict[str, float]:
+def level_shares(
+    system: Levelwise, dev: Corpus, said: Sequence[Ranking], batches: int = 8
+) -> dict[str, float]:
     """What all levels share ("shared") and each level, as parts of the time of a training step of
     the last pass, by its forward; the backward is taken to be in proportion. On a GPU the LSTMs of
     all levels may run in one kernel, and are shared then. The levels train together, so this is
-    measured apart, after everything else: it moves the figures of batch norm."""
+    measured apart, on dev, of which pass 1 `said` what neighbours are; and after everything else:
+    it moves the figures of batch norm."""
     assert system.reading is not None
-    some = train.select(np.arange(min(len(train), batches * system.config.train.batch)))
-    streams = system.reading.streams(some, system.device)
+    streams = system.reading.streams(dev, system.device)
     if len(system.passes) > 1:
-        chosen = refine(system.level_rankings(some)[0], system.passes[0].thresholds)
+        chosen = refine([r.cut(DEPTH) for r in said], system.passes[0].thresholds)
         neighbours = neighbour_streams(chosen, system.config.neighbours, system.device)
         streams = dataclasses.replace(streams, neighbours=neighbours)
+    some = np.arange(min(len(dev), batches * system.config.train.batch))
     network = system.passes[-1].network.train()
     seconds = np.zeros(1 + len(system.levels))
-    for number, rows in enumerate(np.array_split(np.arange(len(some)), batches)):
+    for number, rows in enumerate(np.array_split(some, batches)):
         ends = [clock(system.device)]
         with precision(system.device):
             batch = Batch(network, streams, rows)

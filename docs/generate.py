@@ -10,8 +10,9 @@ import inspect
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 os.environ["COLUMNS"] = "100"  # help pages are wrapped the same on every machine
 os.environ["NO_COLOR"] = "1"
@@ -40,8 +41,10 @@ def command_names() -> list[list[str]]:
 
 def cli_page() -> str:
     """The help of every command."""
-    parts = ["# Commands\n\nMade from the code by `make docs`. Every command fails with a sentence and"
-             " exit code 2.\n"]  # fmt: skip
+    parts = [
+        "# Commands\n\nMade from the code by `make docs`. Every command fails with a sentence and "
+        "exit code 2.\n"
+    ]
     for words in [[], *command_names()]:
         help_text = CliRunner().invoke(app, [*words, "--help"], prog_name="ontodex").output
         help_text = "\n".join(line.rstrip() for line in help_text.strip().splitlines())
@@ -50,19 +53,44 @@ def cli_page() -> str:
 
 
 def settings_table(cls: type) -> str:
-    """One row a setting: name, default, and the comment that stands behind it in the code."""
-    source = inspect.getsource(cls)
-    rows = ["| setting | default | meaning |", "|---|---|---|"]
+    """One row a setting: name, default, choices, and the comment beside it in the code."""
+    rows = [
+        f"| `{name}` | `{default!r}` | {choices} | {said} |"
+        for name, default, choices, said in settings(cls)
+    ]
+    head = ["| setting | default | choices | meaning |", "|---|---|---|---|"]
+    return "\n".join([*head, *rows]) if rows else "No settings."
+
+
+def settings(cls: type, given: Any = None, prefix: str = "") -> Iterator[tuple[str, Any, str, str]]:
+    """Name, default, choices and meaning of each; those of a table inside follow as `table.key`,
+    with the defaults that the outer one gives them."""
+    hints = get_type_hints(cls)
     for field in dataclasses.fields(cls):
-        line = re.search(rf"^\s+{field.name}\s*:.*?(?:#\s*(.*))?$", source, re.M)
-        meaning = (line.group(1) if line else "") or ""
         default = field.default if field.default is not dataclasses.MISSING else "..."
         if field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
-        if dataclasses.is_dataclass(default):
-            default = type(default).__name__
-        rows.append(f"| `{field.name}` | `{default!r}` | {meaning.replace('|', chr(92) + '|')} |")
-    return "\n".join(rows) if len(rows) > 2 else "No settings."
+        if given is not None:
+            default = getattr(given, field.name)
+        if dataclasses.is_dataclass(default) and not isinstance(default, type):
+            yield from settings(type(default), default, f"{prefix}{field.name}.")
+            continue
+        literal = get_origin(hints[field.name]) is Literal
+        choices = [f"`{choice}`" for choice in get_args(hints[field.name])] if literal else []
+        yield f"{prefix}{field.name}", default, ", ".join(choices), meaning(cls, field.name)
+
+
+def meaning(cls: type, name: str) -> str:
+    """The comment behind a setting, or the lines above it, where it is said last."""
+    for owner in cls.__mro__:
+        if name in vars(owner).get("__annotations__", {}):
+            source = inspect.getsource(owner)
+            found = re.search(rf"((?:^ +#.*\n)*)^ +{name} *:[^#\n]*(?:# *(.*))?$", source, re.M)
+            above, behind = found.groups() if found else ("", "")
+            said = behind or " ".join(line.strip(" #") for line in above.splitlines())
+            if said:
+                return said.replace("|", "\\|")
+    return ""
 
 
 def config_page() -> str:

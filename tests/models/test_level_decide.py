@@ -8,6 +8,7 @@ from scipy.special import expit, logit
 from ontodex.models.level_decide import (
     DEPTH,
     MOVES,
+    against,
     best_moves,
     matching_moves,
     mean_odds,
@@ -33,6 +34,15 @@ def test_moved_answers_stay_in_their_order_and_move_in_log_odds():
     expected = [1.0, expit(1.5), expit(logit(0.2) + 1.5), 0.0]
     assert there.probabilities[0].tolist() == pytest.approx(expected, rel=1e-6)
     np.testing.assert_allclose(moved(there, -1.5).probabilities, ranking.probabilities, rtol=1e-6)
+
+
+def test_odds_against_thresholds_are_even_where_the_decision_turns():
+    ranking = Ranking(np.array([[3, 1, 0, -1]]), np.array([[0.9, 0.5, 0.2, 0.0]], np.float32))
+    told = against(ranking, np.array([0.2, 0.3, 0.0, 0.6]))
+    expected = [expit(logit(0.9) - logit(0.6)), expit(-logit(0.3)), 0.5, 0.0]
+    assert told[0].tolist() == pytest.approx(expected, rel=1e-6)
+    sure = Ranking(np.array([[0, 2]]), np.array([[1.0, 1.0]], np.float32))
+    assert np.isfinite(against(sure, np.array([1.0, 0.5, 0.0]))).all()
 
 
 def test_the_mean_of_log_odds_in_loops():

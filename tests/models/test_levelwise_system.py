@@ -16,23 +16,30 @@ import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_array
-from scipy.special import logit
+from scipy.special import expit, logit
 from typer.testing import CliRunner
 
 from ontodex.cli import app
 from ontodex.errors import ConfigError, RunError
 from ontodex.evaluate.sets import set_metrics
 from ontodex.features.prepare import PrepareConfig, prepare
-from ontodex.models.base import Decides, Explains, ExplainsSet, RanksAndDecides
-from ontodex.models.level_decide import moved
+from ontodex.models.base import (
+    Decides,
+    Explains,
+    ExplainsSet,
+    RanksAndDecides,
+    ReadsKeywords,
+)
+from ontodex.models.level_decide import DEPTH, moved
 from ontodex.models.level_network import LevelwiseConfig
-from ontodex.models.level_passes import Batch, fold_of
+from ontodex.models.level_passes import Batch, fold_of, neighbour_streams
 from ontodex.models.levelwise import Levelwise
 from ontodex.models.pointer import PointerConfig
 from ontodex.ontology.graph import Concept, build
 from ontodex.ontology.levels import lists_with_ancestors
 from ontodex.outline import CLOSE
 from ontodex.run import load, train
+from ontodex.train import loop, store
 from ontodex.train.loop import LoopConfig
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 
@@ -244,10 +251,10 @@ def test_predictions_for_training_documents_come_from_networks_that_never_saw_th
     seen: list[list[Ranking]] = []
     original = levelwise.cross_fit
 
-    def watched(*arguments: object) -> object:
-        network, predictions = original(*arguments)  # type: ignore[arg-type]
-        seen.append(predictions)
-        return network, predictions
+    def watched(*arguments: object, keep: bool) -> object:
+        crossed = original(*arguments, keep=keep)  # type: ignore[arg-type]
+        seen.append(crossed.out_of_fold)
+        return crossed
 
     monkeypatch.setattr(levelwise, "cross_fit", watched)
     system = Levelwise(dataclasses.replace(CONFIG, inputs="words", train=BRIEF))
@@ -255,6 +262,87 @@ def test_predictions_for_training_documents_come_from_networks_that_never_saw_th
     scores = seen[0][0].scores(len(labels)).toarray()[:, labels.column["secret"]]
     assert scores[fold == 0].max() < 0.2, "the network for fold 0 learned from fold 1 alone"
     assert scores[fold == 1].min() > 0.8, "and that for fold 1 from documents that all have it"
+
+
+@pytest.mark.parametrize("sets", ["pooling", "bag"])
+def test_a_pass_that_is_continued_begins_with_what_the_first_said(sets):
+    config = dataclasses.replace(CONFIG, sets=sets, dropout=0.0, second="continued", train=BRIEF)
+    system = Levelwise(config)
+    first = system.stage(TRAIN, DEV, LABELS)
+    every, some = np.arange(len(TRAIN)), np.arange(20)
+    earlier = system.trainer(first).network(every)
+    with torch.no_grad():  # what training would have changed
+        for parameter in earlier.parameters():
+            parameter.add_(torch.randn(parameter.shape) * 0.1)
+    everything = [level.columns[None].repeat(len(TRAIN), axis=0) for level in system.levels]
+    predicted = [Ranking(columns, np.ones(columns.shape)) for columns in everything]
+    neighbours = neighbour_streams(predicted, 10, torch.device("cpu"))
+    second = dataclasses.replace(
+        first, streams=dataclasses.replace(first.streams, neighbours=neighbours)
+    )
+    later = system.trainer(second).network(every)
+    told = [Batch(earlier.train(), first.streams, some), Batch(later.train(), second.streams, some)]
+    places = range(len(system.levels))
+    assert not any(torch.allclose(*(b.logits(place, some) for b in told)) for place in places)
+    later.continue_from({k: v.detach().numpy() for k, v in earlier.named_parameters()})
+    told[1] = Batch(later, second.streams, some)
+    said = [[b.logits(place, some) for place in places] for b in told]
+    torch.testing.assert_close(said[1], said[0])
+    with pytest.raises(RunError, match=r"no 'words.table.weight' to go on from"):
+        later.continue_from({})
+    torch.stack([logits.square().sum() for logits in said[1]]).sum().backward()
+    for place, name in enumerate(["below", "above"]):  # two levels: each has one neighbour
+        level = later.level(place)
+        if sets == "bag":
+            learned = level.set_bags[name].get_parameter("output.weight").grad
+        else:
+            known = level.pools.columns_but({"above", "below"})[0]
+            gradient = level.pools.get_parameter("bottlenecks.0.weight").grad
+            assert gradient is not None
+            learned = gradient[:, ~known]
+        assert learned is not None
+        assert learned.any(), "what neighbours say can be learned"
+
+
+def test_a_pass_that_is_continued_shares_the_first_and_takes_its_own_epochs(work, caplog):
+    fitted(work)
+    before = {path.name for path in work.iterdir()}
+    with caplog.at_level("INFO"):
+        system = fitted(work, second="continued", second_epochs=3, average_passes=False)
+    finished = [r.getMessage() for r in caplog.records if "finished before" in r.getMessage()]
+    assert [line.split(":")[0] for line in finished] == ["pass 1", "pass 1 fold 1", "pass 1 fold 2"]
+    new = {path.name for path in work.iterdir()} - before
+    assert sorted(name.rsplit("-", 1)[0] for name in new) == [
+        "pass-2", "pass-2-fold-1", "pass-2-fold-2",
+    ]  # fmt: skip
+    weights = {
+        path.name.rsplit("-", 1)[0]: "words.table.weight" in store.load_tensors(path, "arrays")
+        for path in work.iterdir()
+        if "fold" in path.name
+    }
+    assert weights == {"pass-1-fold-1": True, "pass-1-fold-2": True} | dict.fromkeys(
+        ["pass-2-fold-1", "pass-2-fold-2"], False
+    ), "nothing goes on from pass 2"
+    lines = [json.loads(line) for line in (work / "log.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in lines if line["piece"].startswith("pass 2")][-9:] == [
+        0,
+        1,
+        2,
+    ] * 3
+    assert set_metrics(GOLD, system.decide(TEST))["MiF"] > 0.6
+
+
+def test_a_pass_that_is_continued_learns_at_its_own_rate(work, monkeypatch):
+    fitted(work)
+    rates, original = [], loop.fit
+
+    def watched(network: object, **settings: object) -> object:
+        rates.append(settings["config"].lr)  # type: ignore[attr-defined]
+        return original(network, **settings)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(loop, "fit", watched)
+    fitted(work, second="continued", second_epochs=1, second_lr=0.5)
+    assert rates == pytest.approx([CONFIG.train.lr / 2] * 3), "pass 1 was finished before"
 
 
 @pytest.mark.parametrize("encoder", ["level", "shared"])
@@ -286,8 +374,22 @@ def test_labels_may_read_the_words_by_attention(work):
     attentive = fitted(work, reader="attention", inputs="words", train=longer)
     assert set_metrics(GOLD, attentive.decide(TEST))["MiF"] > 0.75
     weights = attentive.explain(Doc("", {"text": "so water very"}), LABELS.column["water"])
-    assert sum(span.weight for span in weights) == pytest.approx(1, abs=1e-3)
     assert max(weights, key=lambda span: span.weight).start == 3
+
+
+@pytest.mark.parametrize("reader", ["pooling", "attention"])
+def test_words_that_only_the_bag_reads_speak_too(reader):
+    system = fitted(reader=reader, inputs="words", bag=16, train=BRIEF)
+    told = []
+    for _ in range(2):
+        spans = system.explain(Doc("", {"text": "water and trees"}), LABELS.column["water"])
+        told.append(np.array([span.weight for span in spans]))
+        network = system.passes[-1].network
+        assert network.bag is not None
+        with torch.no_grad():  # then without what the bag says
+            network.bag.words.weight.zero_()
+    assert len(told[0]) == 2
+    assert (np.abs(told[0] - told[1]) > 1e-6).all()
 
 
 def test_the_word_that_told_a_label_speaks_for_it(system):
@@ -306,7 +408,46 @@ def test_the_pointer_generator_decides_and_shows_what_it_attended_to(work):
     for row in range(len(TEST)):
         chosen = set(decided.columns[row][decided.columns[row] >= 0].tolist())
         assert set(ranking.columns[row][: len(chosen)].tolist()) == chosen, "the set comes first"
-    assert merged.explain_set(TEST[0]).coverage.shape[1] == 2
+    relative = dataclasses.replace(CONFIG.pointer, odds="threshold")
+    seen = fitted(work, merge="pointer", pointer=relative).explain_set(TEST[0])
+    assert seen.coverage.shape[1] == 2
+    said = {
+        column: p
+        for ranking in merged.level_rankings(Corpus.of([TEST[0]]))[-1]
+        for column, p in zip(ranking.columns[0], ranking.probabilities[0], strict=True)
+    }
+    shown = zip(seen.predicted, seen.predicted_probabilities, strict=True)
+    assert all(said[column] == p for column, p in shown), "not what the network is told"
+
+
+@pytest.mark.parametrize("odds", ["threshold", "plain"])
+def test_the_pointer_generator_is_told_odds_against_thresholds_or_as_they_are(work, odds):
+    pointer = dataclasses.replace(CONFIG.pointer, odds=odds)
+    merged = fitted(work, merge="pointer", pointer=pointer)
+    rankings = [r.cut(DEPTH) for r in merged.level_rankings(TEST)[-1]]
+    told = merged._predicted(rankings)
+    said = {
+        (row, column): p
+        for ranking in rankings
+        for row in range(len(TEST))
+        for column, p in zip(ranking.columns[row], ranking.probabilities[row], strict=True)
+    }
+    for row, column in np.argwhere(told.columns >= 0):
+        label = told.columns[row, column]
+        expected = float(said[row, label])
+        if odds == "threshold":
+            expected = expit(logit(expected) - logit(merged.thresholds[label]))
+        assert told.probabilities[row, column] == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_saved_run_says_whether_it_has_learned_from_authors_keywords(system, work, tmp_path):
+    phrases = fitted(work, keywords="phrases", train=BRIEF)
+    words = fitted(work, inputs="words", train=BRIEF)
+    assert isinstance(system, ReadsKeywords)
+    for name, one, learned in (("a", system, True), ("b", phrases, False), ("c", words, False)):
+        (tmp_path / name).mkdir()
+        one.save(tmp_path / name)
+        assert Levelwise.reads_keywords(tmp_path / name) is learned
 
 
 def test_a_run_without_pointer_cannot_show_its_attention(system):

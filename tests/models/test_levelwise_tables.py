@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 
 from ontodex.config import build, merged
 from ontodex.experiment import read_plan
+from ontodex.features.prepare import PrepareConfig, prepare
 from ontodex.models.levelwise import Levelwise
 from ontodex.ontology.graph import Concept
 from ontodex.ontology.graph import build as ontology_of
@@ -286,7 +287,12 @@ TINY = {
 def test_a_result_holds_what_the_tables_ask_for(bench, tables, tmp_path, encoder, keywords):
     top, below = Concept("nature"), Concept("water", parents=["nature"])
     docs = [Doc(str(i), {"text": "deep water"}, ("sea",), ("nature", "water")) for i in range(16)]
-    corpora = dict.fromkeys(("train", "dev", "test"), Corpus.of(docs))
+    corpora = {name: Corpus.write(docs, tmp_path / name) for name in ("train", "dev", "test")}
+    if keywords == "phrases":  # what travels to a GPU machine has no text
+        told = PrepareConfig(
+            stop_words="en", phrases=True, phrase_words=2, phrases_per_doc=20, min_count=1
+        )
+        corpora = prepare(corpora, tmp_path / "carried", told)
     settings = {**TINY, "encoder": encoder, "keywords": keywords}
     system = Levelwise(build(Levelwise.Config, settings, "model"))
     labels = LabelSpace.of(corpora["train"], ontology_of([top, below]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -24,7 +25,7 @@ from ontodex.models.label_attention import (
     flat_logits,
     label_logits,
 )
-from ontodex.models.parts import BiLSTM, Words, token_mask, word_weights
+from ontodex.models.parts import BiLSTM, WordBag, Words, token_mask, word_weights
 from ontodex.models.xmlcnn import XMLCNN, XMLCNNConfig, chunk_max
 
 LENGTHS = torch.tensor([4, 2])
@@ -167,6 +168,37 @@ def test_without_a_bag_the_network_is_the_paper():
     h = network.encode(network.words(tokens), lengths)
     read = network.read_out(h, token_mask(tokens, lengths))
     torch.testing.assert_close(network(tokens, lengths), read)
+
+
+@pytest.mark.parametrize("read_out", ["label", "shared"])
+@pytest.mark.parametrize("bag", [0, 4])
+def test_what_the_words_add_to_a_logit_is_the_logit_without_its_bias(read_out, bag):
+    """A word that stands there twice, and padding, which adds nothing."""
+    config = dataclasses.replace(SMALL, read_out=read_out, bag=bag)
+    torch.manual_seed(1)
+    network = AttentionXML(config, 20, torch.zeros(7), None).double().eval()
+    tokens = torch.tensor([[3, 7, 3, 2], [5, 4, 0, 0]])
+    logits = network(tokens, LENGTHS) - network.read_out.bias  # the bag's bias starts at 0
+    h = network.encode(network.words(tokens), LENGTHS)
+    for column in range(7):
+        added = network.read_out.contributions(h, MASK, column)
+        added = added + network.bag.contributions(tokens, column)  # type: ignore[operator]
+        torch.testing.assert_close(
+            added.sum(1), logits[:, column], check_dtype=False, rtol=1e-4, atol=1e-6
+        )
+        assert not added[1, 2:].any()
+
+
+def test_a_word_that_stands_there_twice_divides_what_it_adds():
+    bag = WordBag(20, 4, 0.0).double().eval()
+    added = bag.contributions(torch.tensor([[3, 7, 3]]), torch.ones(4, dtype=torch.double))[0]
+    twice, once = 1 + math.log(2), 1.0
+    shares = torch.tensor([twice / 2, once, twice / 2]).double() / math.hypot(twice, once)
+    told = 4 * shares[:, None] * bag.words.weight[[3, 7, 3]]
+    passes = told.sum(0) > 0
+    torch.testing.assert_close(
+        added, told[:, passes].sum(1), check_dtype=False, rtol=1e-5, atol=1e-6
+    )
 
 
 def test_equal_queries_of_zero_are_the_mean_of_the_tokens(h):

@@ -79,6 +79,20 @@ def logit_by_loops(level: AttentionLevel | DocumentLevel, reads: Reads, document
     return float(m @ output + seen.bag[document] @ of_bag + bias)
 
 
+def test_what_the_words_add_to_a_logit_is_the_logit_without_its_bias():
+    net = network(layers=1)
+    reads, level = read(net), net.levels[-1]
+    assert isinstance(level, AttentionLevel)
+    for node in range(7):
+        with torch.no_grad():
+            added, of_bag = level.contributions(reads.labels, node)
+            added = added + net.bag.contributions(TOKENS, of_bag)
+        bias = float(level.table(torch.tensor([node])).detach()[0, -1])
+        expected = [logit_by_loops(level, reads, document, node) - bias for document in range(2)]
+        assert added.sum(1).tolist() == pytest.approx(expected, abs=1e-5)
+    assert not network(bag=0).bag.contributions(TOKENS, torch.empty(0)).any()
+
+
 @pytest.mark.parametrize("layers", [1, 3])
 def test_a_level_equals_equation_2_and_its_layers_in_loops(layers):
     net = network(layers=layers)

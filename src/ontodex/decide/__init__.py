@@ -36,6 +36,8 @@ FORMAT = 1
 class DecideConfig:
     """How rankings become label sets."""
 
+    # The same number for each document; one threshold for all labels or one a label, from dev; one
+    # a label, learned online; or the set of the highest expected F.
     rule: Literal["top", "threshold", "per-label", "ofo", "expected-f"] = "per-label"
     top: int = 5  # labels a document, for the rule `top`
     shrink: float = 50.0  # `per-label`: the one threshold weighs as much as so many gold documents

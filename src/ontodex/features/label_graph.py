@@ -41,7 +41,7 @@ class LabelGraphConfig:
     walk_window: int = 5  # labels this far apart on a walk are told to be alike
     walk_passes: int = 5  # of skip-gram over the walks
     skip_gram: Literal["gensim", "torch"] = "gensim"  # torch: on the device the network trains on
-    walk_seed: int = 0
+    walk_seed: int = 0  # of the walks
 
     def __post_init__(self) -> None:
         for name in ("label_size", "walks", "walk_length", "walk_window", "walk_passes"):

@@ -47,7 +47,7 @@ class PhraseConfig:
 
     phrase_language: str = "en"  # whose stop words end a phrase: en, de, fr, es
     phrase_words: int = 4  # a longer run is taken in pieces of this many words
-    phrases_per_doc: int = 10
+    phrases_per_doc: int = 10  # the most
 
     def __post_init__(self) -> None:
         if self.phrase_language not in STOP_WORDS:

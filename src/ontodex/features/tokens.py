@@ -38,7 +38,7 @@ class TokenConfig:
     """What counts as a token. A system's settings inherit these."""
 
     fields: tuple[str, ...] = ()  # text fields to read, in this order; none = all, as they come
-    lower: bool = True
+    lower: bool = True  # in small letters
     numbers: bool = True  # keep tokens that are only digits
     punctuation: bool = False  # each mark is a token
     stop_words: str = ""  # drop those of a language: en, de, fr, es

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ontodex.models.base import Span
-from ontodex.models.label_attention import attention, label_logits
+from ontodex.models.label_attention import contributions, label_logits, logits_of
 from ontodex.models.neural import NeuralConfig, NeuralSystem
 from ontodex.models.parts import BiLSTM, WordBag, Words, token_mask
 from ontodex.train.loop import LoopConfig
@@ -32,7 +32,7 @@ class RecurrentConfig(NeuralConfig):
 
     hidden: int = 512  # LSTM units in each direction
     value: int = 512  # width of the fully connected layer
-    word_dropout: float = 0.3
+    word_dropout: float = 0.3  # of word vectors
     dropout: float = 0.5  # of the LSTM's states
 
     def __post_init__(self) -> None:
@@ -76,9 +76,11 @@ class LabelReadOut(nn.Module):
         read = label_logits(h, self.project(h), self.queries, self.output, mask)  # (n, l)
         return read + self.bias
 
-    def weights(self, h: Tensor, mask: Tensor, column: int) -> Tensor:
-        """(n, t): how much a label attends to each token."""
-        return attention(h, self.queries[column : column + 1], mask)[:, 0]
+    def contributions(self, h: Tensor, mask: Tensor, column: int) -> Tensor:
+        """(n, t): what each token adds to the logit of a label."""
+        output = self.output.expand(len(self.queries), -1)[column]
+        query, values = self.queries[column], self.project(h)
+        return contributions(h, values, query, mask, lambda m: logits_of(m, output))
 
 
 class BagReadOut(nn.Module):
@@ -97,9 +99,16 @@ class BagReadOut(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         return self.output(self.bag(tokens)).float()  # (n, l)
 
+    def contributions(self, tokens: Tensor, column: int) -> Tensor:
+        """(n, t): what each token adds to the logit of a label."""
+        return self.bag.contributions(tokens, self.output.weight[column])
+
 
 class NoBag(nn.Module):
     def forward(self, tokens: Tensor) -> float:
+        return 0.0
+
+    def contributions(self, tokens: Tensor, column: int) -> float:
         return 0.0
 
 
@@ -146,7 +155,7 @@ class XMLRNN(nn.Module):
 
 
 class AttentionXMLSystem(NeuralSystem):
-    """Explains itself by the attention of a label over the words."""
+    """Explains itself by what each word adds to the logit of a label."""
 
     Config = AttentionXMLConfig
     Network = AttentionXML
@@ -156,10 +165,11 @@ class AttentionXMLSystem(NeuralSystem):
         spans, tokens, lengths = self.encode_doc(doc)
         if column >= network.read_out.queries.shape[0] or not spans:
             return []
-        with torch.inference_mode():
+        with torch.no_grad():
             mask = token_mask(tokens, lengths)
             h = network.encode(network.words(tokens), lengths)
-            weights = network.read_out.weights(h, mask, column)[0].tolist()
+            weights = network.read_out.contributions(h, mask, column)
+            weights = (weights + network.bag.contributions(tokens, column))[0].tolist()
         return [
             Span(start, end, weight) for (start, end), weight in zip(spans, weights, strict=False)
         ]

@@ -58,6 +58,15 @@ class Explains(Protocol):
         ...
 
 
+@runtime_checkable
+class ReadsKeywords(Protocol):
+    @classmethod
+    def reads_keywords(cls, folder: Path) -> bool:
+        """Whether what `save` wrote there has learned from authors' keywords: documents without
+        any are understood worse."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class SetAttention:
     """How a system that emits a set came to it: c labels predicted by the levels, s labels chosen

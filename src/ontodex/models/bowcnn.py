@@ -27,7 +27,7 @@ class BowCNNConfig(NeuralConfig):
 
     region: int = 20  # r, words that are one bag
     chunks: int = 8  # p, parts of the text that are pooled apart
-    word_dropout: float = 0.2
+    word_dropout: float = 0.2  # of word vectors
     dropout: float = 0.5  # of what is pooled
     train: LoopConfig = field(default_factory=LoopConfig)
 

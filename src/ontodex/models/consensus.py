@@ -51,9 +51,8 @@ class ConsensusConfig:
     # Nothing but the training reads the paths, and none is kept: the folders are copied.
     members: tuple[str, ...] = field(default=(), metadata={"stored": False})  # run folders
     join: Join = "any"  # 1 - prod (1 - P_i) (the paper); odds: the mean of log-odds
-    weights: Literal["equal", "dev"] = (
-        "equal"  # 1 each (the paper), or chosen and calibrated on dev
-    )
+    # 1 each (the paper), or chosen and calibrated on dev.
+    weights: Literal["equal", "dev"] = "equal"
     depth: int = 100  # ranks asked of each member
 
     def __post_init__(self) -> None:

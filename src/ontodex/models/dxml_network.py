@@ -31,7 +31,7 @@ class DxmlConfig(LabelGraphConfig, LandmarkConfig, MatrixConfig):
     networks: int = 8  # trained side by side; a document lies at the mean of their embeddings
     activation: Literal["relu", "none", "both"] = "relu"  # none: the paper's linear ablation
     input_dropout: float = 0.5  # of a document's features
-    hidden_dropout: float = 0.0
+    hidden_dropout: float = 0.0  # after W1
     dropout: float = 0.5  # after W2
     neighbours: int = 0  # 0 = the best of a few on dev (20 without dev)
     exponent: float = -1.0  # of a neighbour's similarity, 0 = the plain mean; below 0 = by dev (20)

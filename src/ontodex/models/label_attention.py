@@ -7,7 +7,8 @@ of a (W1 h + b): tokens are projected once to the small value width, and labels 
 scores are one matrix product, labels x (documents x tokens).
 
 `label_logits` goes on to the logits; `attend` stops before; `attend_candidates` serves a document
-its own labels; `attention` gives the weights themselves. bench/gpu_layers.py measures them.
+its own labels; `attention` gives the weights themselves, `contributions` what each token adds to a
+logit. bench/gpu_layers.py measures them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def label_logits(
     output = output.expand(len(queries), -1)
     if not h.is_cuda:
         blocks = zip(queries.split(LABEL_BLOCK), output.split(LABEL_BLOCK), strict=True)
-        read = [_dot(torch.bmm(attention(h, q, mask), values), o) for q, o in blocks]
+        read = [logits_of(torch.bmm(attention(h, q, mask), values), o) for q, o in blocks]
         return torch.cat(read, dim=1)
     # Autocast would widen the (l, n, t) scores to fp32 for the softmax, which sums in fp32 anyway.
     with torch.autocast("cuda", enabled=False):
@@ -57,6 +58,18 @@ def attention(h: Tensor, queries: Tensor, mask: Tensor) -> Tensor:
     return scores.masked_fill(~mask[:, None, :], -torch.inf).softmax(dim=-1)
 
 
+def contributions(
+    h: Tensor, values: Tensor, query: Tensor, mask: Tensor, logit: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """(n, t): what each token adds to the logit of a label, `logit` of what the label reads (n, v):
+    to first order, which is all of it where one ReLU and an output vector follow."""
+    a = attention(h, query[None], mask)[:, 0]  # (n, t)
+    with torch.enable_grad():
+        m = torch.einsum("nt,ntv->nv", a, values).detach().requires_grad_()
+        (slope,) = torch.autograd.grad(logit(m).sum(), m)
+    return a * torch.einsum("ntv,nv->nt", values, slope)
+
+
 def attend_candidates(h: Tensor, values: Tensor, queries: Tensor, mask: Tensor) -> Tensor:
     """(n, c, v): what each document's own candidate labels read in it: queries (n, c, d)."""
     scores = torch.bmm(queries, h.transpose(1, 2))
@@ -64,14 +77,15 @@ def attend_candidates(h: Tensor, values: Tensor, queries: Tensor, mask: Tensor) 
     return torch.bmm(a, values)
 
 
-def _dot(m: Tensor, output: Tensor) -> Tensor:
+def logits_of(m: Tensor, output: Tensor) -> Tensor:
+    """The logits of what labels read."""
     wide = torch.promote_types(m.dtype, torch.float32)
     return (F.relu(m) * output).sum(-1, dtype=wide)  # (n, l)
 
 
 def flat_logits(h: Tensor, values: Tensor, queries: Tensor, output: Tensor, mask: Tensor) -> Tensor:
     """`label_logits` as a GPU likes it; all arguments in one precision."""
-    return _dot(flat_attend(h, values, queries, mask), output)
+    return logits_of(flat_attend(h, values, queries, mask), output)
 
 
 def flat_attend(h: Tensor, values: Tensor, queries: Tensor, mask: Tensor) -> Tensor:

@@ -38,7 +38,7 @@ class LandmarkConfig:
 
     width: float = 2.0  # w: how fast likeness fades as the angle between documents grows
     ridge: float = 0.0  # what large weights cost; 0 = the best of a few on dev (0.3 without dev)
-    landmarks: int = 16_384
+    landmarks: int = 16_384  # documents that others are compared with, the most
 
     def __post_init__(self) -> None:
         if self.width <= 0 or self.ridge < 0 or self.landmarks < 1:

@@ -55,6 +55,15 @@ def moved(ranking: Ranking, by: float) -> Ranking:
     return Ranking(ranking.columns, p.astype(np.float32))
 
 
+def against(ranking: Ranking, thresholds: Thresholds) -> NDArray[np.float32]:
+    """(n, k): probabilities with the odds of these against the thresholds of their labels: one half
+    where OFO's decision turns."""
+    odds = logit(ranking.probabilities.astype(np.float64).clip(LEAST, 1 - LEAST))
+    turns = logit(thresholds.clip(LEAST, 1 - LEAST))[ranking.columns]
+    found: NDArray[np.float32] = expit(odds - turns).astype(np.float32)
+    return np.where(ranking.columns == PADDING, np.float32(0), found)
+
+
 def mean_odds(ones: Sequence[Ranking], others: Sequence[Ranking]) -> list[Ranking]:
     """For each level, the best `DEPTH` answers of both with the mean of their log-odds; where the
     others had more, the rest of theirs, less likely than any of these."""

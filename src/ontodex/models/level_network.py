@@ -16,14 +16,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ontodex.errors import RunError
 from ontodex.features.phrases import PhraseConfig
-from ontodex.models.label_attention import attention, label_logits
+from ontodex.models.label_attention import contributions, label_logits, logits_of
 from ontodex.models.level_plan import Categories, Level, Pooling
 from ontodex.models.level_pooling import CategoryPools, Read
 from ontodex.models.neural import NeuralConfig
@@ -37,6 +39,7 @@ Stream = tuple[Tensor, ...]  # ids (n, t) padded with 0, lengths (n,)
 Inputs = Literal["words", "words+keywords", "words+keywords+levels"]
 Shares = Sequence[Tensor]  # for each level, the logits its labels start with
 Sets = Mapping[str | int, Read]  # "keywords", and by the place of a level the labels there
+NEIGHBOURS = frozenset({"above", "below"})  # the streams that only pass 2 has
 KERNEL_UNITS = (64, 128, 256)  # of LSTMs that models/lstm_kernel.py takes
 
 
@@ -51,7 +54,7 @@ class LevelwiseConfig(PhraseConfig, NeuralConfig):
     categories: Categories = "dealt"
     expand: Expand = "none"  # ancestors added to gold for training (paper: lowest)
     documents: Literal["level", "all"] = "all"  # level (paper): those with labels at a level
-    inputs: Inputs = "words+keywords+levels"
+    inputs: Inputs = "words+keywords+levels"  # levels: those above and below, in pass 2
     keywords: Literal["auto", "author", "phrases"] = "auto"  # auto: author's where most docs have
     keyword_count: int = 3  # a keyword must occur so often in training to have its own vector
     phrase_words: int = 2  # longer phrases hardly ever occur twice
@@ -59,6 +62,9 @@ class LevelwiseConfig(PhraseConfig, NeuralConfig):
     neighbours: int = 10  # predicted labels read of the level above, and of that below
     # Log-odds of new documents are moved by a number a level, found on dev; paper: they are not.
     move_odds: bool = True
+    second: Literal["anew", "continued"] = "anew"  # pass 2; continued: from the networks of pass 1
+    second_epochs: int = 4  # of pass 2 where it is continued
+    second_lr: float = 0.25  # and its learning rate, as a share of train.lr
     average_passes: bool = True  # answers are the mean of both passes' log-odds; paper: pass 2's
     folds: int = 2  # parts that predictions for the training documents are made over
     width: int = 256  # of all vectors; where prepared ones are shorter, the rest is learned
@@ -72,15 +78,16 @@ class LevelwiseConfig(PhraseConfig, NeuralConfig):
     sets: Literal["pooling", "bag"] = "bag"  # how keywords and labels are read (paper: pooling)
     value: int = 512  # width in which labels attend, for the reader `attention`
     bag: int = 1024  # width of a bag of words beside the reader; 0 = none (paper)
-    pooling: Pooling = "dynamic"
+    pooling: Pooling = "dynamic"  # chunks of a category: by its size, one, or `chunks`
     chunks: int = 32  # P, the most chunks a category can get
-    bottleneck: int = 512
+    bottleneck: int = 512  # units of each category, where it is pooled
     row_norm: float = 3.0  # greatest norm of an output row; 0 = any
-    word_dropout: float = 0.3
+    word_dropout: float = 0.3  # of word vectors
     dropout: float = 0.5  # of what is pooled
     first_lambda: float = 0.5  # OFO without prior: the threshold before a label was met
     ofo_prior: float = 50.0  # decisions for which the one threshold of a level counts; paper: 0
     ofo_passes: int = 3  # times over the training documents
+    # The levels' labels into one set: pointer generator, the most probable, OFO's union.
     merge: Literal["pointer", "sampling", "threshold"] = "pointer"
     pointer: PointerConfig = field(default_factory=PointerConfig)
     train: LoopConfig = field(default_factory=lambda: LoopConfig(epochs=8, batch=128, warmup=200))
@@ -91,7 +98,7 @@ class LevelwiseConfig(PhraseConfig, NeuralConfig):
         for name in ("max_level", "neighbours", "maps", "set_maps", "hidden", "value", "chunks"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("bottleneck", "keyword_count", "ofo_passes"):
+        for name in ("bottleneck", "keyword_count", "second_epochs", "ofo_passes"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.folds < 2:
@@ -101,6 +108,8 @@ class LevelwiseConfig(PhraseConfig, NeuralConfig):
         for name in ("bag", "row_norm", "ofo_prior"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be 0 or more, not {getattr(self, name)}")
+        if self.second_lr <= 0:
+            raise ValueError(f"second_lr must be above 0, not {self.second_lr}")
         if not 0 <= self.first_lambda <= 1:
             raise ValueError(f"first_lambda must be in [0, 1], not {self.first_lambda}")
         for name in ("word_dropout", "dropout"):
@@ -316,9 +325,10 @@ class LabelAttention(nn.Module):
     def forward(self, h: Tensor, mask: Tensor) -> Tensor:
         return label_logits(h, self.project(h), self.queries, self.output, mask)  # (n, l)
 
-    def weights(self, h: Tensor, mask: Tensor, place: int) -> Tensor:
-        """(n, t): how much a label attends to each token."""
-        return attention(h, self.queries[place : place + 1], mask)[:, 0]
+    def contributions(self, h: Tensor, mask: Tensor, place: int) -> Tensor:
+        """(n, t): what each token adds to the logit of a label."""
+        query, output = self.queries[place], self.output[place]
+        return contributions(h, self.project(h), query, mask, lambda m: logits_of(m, output))
 
 
 def most_places(config: LevelwiseConfig, stream: str) -> int:
@@ -403,6 +413,25 @@ class LevelNetworks(nn.Module):
         assert table is not None
         vectors: Tensor = table(ids)
         return vectors
+
+    def continue_from(self, earlier: Mapping[str, NDArray[Any]]) -> None:
+        """Say what the networks of pass 1 with these weights said: neighbours add 0 yet."""
+        with torch.no_grad():
+            for name, own in self.named_parameters():
+                if name.startswith("labels.") or NEIGHBOURS & set(name.split(".")):
+                    continue  # only pass 2 has them
+                if name not in earlier:
+                    raise RunError(f"the networks of pass 1 have no {name!r} to go on from")
+                if earlier[name].shape == own.shape:
+                    own.copy_(torch.tensor(earlier[name]))
+            for place in range(len(self.levels)):
+                level, prefix = self.level(place), f"levels.{place}.pools.bottlenecks"
+                for name in NEIGHBOURS & level.set_bags.keys():
+                    level.set_bags[name].get_parameter("output.weight").zero_()
+                for i, known in enumerate(level.pools.columns_but(NEIGHBOURS)):
+                    weight = level.pools.get_parameter(f"bottlenecks.{i}.weight")
+                    weight.zero_()
+                    weight[:, known] = torch.tensor(earlier[f"{prefix}.{i}.weight"]).to(weight)
 
     def level(self, place: int) -> LevelNetwork:
         network = self.levels[place]

@@ -11,6 +11,7 @@ differ only later share what comes before.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import logging
@@ -166,10 +167,20 @@ class Trainer:
         start = self.targets.start(rows)
         return LevelNetworks(self.config, self.levels, self.tables, start).to(self.device)
 
-    def fit(self, rows: Rows, folder: Path | None, title: str) -> LevelNetworks:
-        """The networks of all levels, trained together on these documents."""
+    def fit(
+        self, rows: Rows, folder: Path | None, title: str, earlier: Arrays | None = None
+    ) -> LevelNetworks:
+        """The networks of all levels, trained together on these documents; from those of pass 1 on
+        where their weights are given."""
         network = self.network(rows)
         settings, lengths = self.config.train, self.data.words.lengths[rows]
+        if earlier is not None:
+            network.continue_from(earlier)
+            settings = dataclasses.replace(
+                settings,
+                epochs=self.config.second_epochs,
+                lr=settings.lr * self.config.second_lr,
+            )
 
         def plan(epoch: int) -> list[Rows]:
             planned = batches.plan(lengths, settings.batch, seed=settings.seed, epoch=epoch)
@@ -354,18 +365,38 @@ def fold_of(n_docs: int, folds: int, seed: int) -> NDArray[np.int64]:
     return fold
 
 
-def cross_fit(trainer: Trainer, pieces: Pieces, name: str) -> tuple[LevelNetworks, list[Ranking]]:
+@dataclass(frozen=True, eq=False)
+class Crossed:
     """The networks of a pass, trained on all documents, and for each level the predictions for
-    them by networks that were trained without their fold."""
+    them by networks that were trained without their fold; and weights."""
+
+    network: LevelNetworks
+    out_of_fold: list[Ranking]
+    # Of the networks of all documents, then of those without a fold, where they are kept.
+    weights: Sequence[Arrays]
+
+
+def cross_fit(
+    trainer: Trainer,
+    pieces: Pieces,
+    name: str,
+    earlier: Sequence[Arrays] | None = None,
+    *,
+    keep: bool,
+) -> Crossed:
+    """Train a pass; from the weights of an earlier one on where they are given. `keep` those of the
+    folds where a later pass may go on from them."""
     config, n_docs = trainer.config, len(trainer.data.words)
     everything = np.arange(n_docs)
-
+    starts: Sequence[Arrays | None] = earlier or [None] * (1 + config.folds)
     shown = f"{name}, levels {trainer.levels[0].number} to {trainer.levels[-1].number}"
 
     def whole(folder: Path | None) -> Arrays:
-        return weights_of(trainer.fit(everything, folder, pieces.title(f"{shown}, all documents")))
+        title = pieces.title(f"{shown}, all documents")
+        return weights_of(trainer.fit(everything, folder, title, starts[0]))
 
-    network = restore(trainer.network(everything), pieces.get(name, whole))
+    weights = [pieces.get(name, whole)]
+    network = restore(trainer.network(everything), weights[0])
     fold = fold_of(n_docs, config.folds, config.train.seed)
     parts: list[Arrays] = []
     rows: list[Rows] = []
@@ -379,24 +410,28 @@ def cross_fit(trainer: Trainer, pieces: Pieces, name: str) -> tuple[LevelNetwork
         ) -> Arrays:
             title = pieces.title(f"{shown}, fold {number + 1} of {config.folds}")
             # A corpus of one document has nothing outside its fold.
-            own = trainer.fit(rest, folder, title) if len(rest) else network
+            own = network
+            if len(rest):
+                own = trainer.fit(rest, folder, title, starts[number + 1])
             found = predict(own, trainer.levels, trainer.data, inside, DEPTH, trainer.device)
-            return {
+            said = {
                 f"{kind}.{place}": array
                 for place, ranking in enumerate(found)
                 for kind, array in (("columns", ranking.columns), ("p", ranking.probabilities))
             }
+            return {**said, **(weights_of(own) if keep else {})}
 
         parts.append(pieces.get(f"{name} fold {number + 1}", out_of_fold))
         rows.append(inside)
     order = np.argsort(np.concatenate(rows))
-    return network, [
+    said = [
         Ranking(
             np.concatenate([part[f"columns.{place}"] for part in parts])[order],
             np.concatenate([part[f"p.{place}"] for part in parts])[order],
         )
         for place in range(len(trainer.levels))
     ]
+    return Crossed(network, said, weights + parts)
 
 
 def weights_of(network: LevelNetworks) -> Arrays:
@@ -425,7 +460,9 @@ def restore(network: LevelNetworks, weights: Mapping[str, NDArray[Any]]) -> Leve
 
 
 __all__ = [
+    "Arrays",
     "Batch",
+    "Crossed",
     "Pieces",
     "Stage",
     "Streams",

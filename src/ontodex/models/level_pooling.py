@@ -7,7 +7,7 @@ Chunk maxima come in three forms: one for a CPU, one for a GPU, one for a GPU an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -95,6 +95,7 @@ class CategoryPools(nn.Module):
         super().__init__()
         self.parts = sorted({category.chunks for category in categories})
         self.most = {name: places for name, (_, places) in streams.items()}
+        self.features = {name: features for name, (features, _) in streams.items()}
         by_part = {p: [g for g, c in enumerate(categories) if c.chunks == p] for p in self.parts}
         self.widths = [
             sum(width * min(p, places) for width, places in streams.values()) for p in self.parts
@@ -118,6 +119,18 @@ class CategoryPools(nn.Module):
     def cut(self, name: str) -> list[int]:
         """Into how many chunks a stream is cut, for each of `parts`."""
         return [min(p, self.most[name]) for p in self.parts]
+
+    def columns_but(self, without: Collection[str]) -> list[Tensor]:
+        """For each of `parts`, which columns of its bottleneck read other streams than these."""
+        return [
+            torch.cat(
+                [
+                    torch.full((features * min(p, self.most[name]),), name not in without)
+                    for name, features in self.features.items()
+                ]
+            )
+            for p in self.parts
+        ]
 
     def forward(self, streams: Mapping[str, Read]) -> Tensor:
         by_stream = [self.maxima(name, *read) for name, read in streams.items()]

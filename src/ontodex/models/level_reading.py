@@ -108,6 +108,11 @@ class Reading:
         if self.phrases is not None:
             self.phrases.save(folder / "phrases.txt")
 
+    @staticmethod
+    def of_authors(folder: Path) -> bool:
+        """Whether the keywords that `save` wrote are authors'."""
+        return (folder / "keywords.txt").exists() and not (folder / "phrases.txt").exists()
+
     @classmethod
     def load(cls, folder: Path, config: LevelwiseConfig) -> Self:
         """What `save` wrote."""

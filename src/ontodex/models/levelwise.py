@@ -43,6 +43,7 @@ from ontodex.models.level_decide import (
     DEPTH,
     Sampling,
     Thresholds,
+    against,
     best_moves,
     in_ranking,
     learn_thresholds,
@@ -54,6 +55,7 @@ from ontodex.models.level_decide import (
 )
 from ontodex.models.level_network import LevelNetworks, LevelwiseConfig, Tables
 from ontodex.models.level_passes import (
+    Arrays,
     Pieces,
     Stage,
     Streams,
@@ -85,8 +87,8 @@ logger = logging.getLogger(__name__)
 
 # What pass 1 does not depend on; trainings that differ in these share it.
 _AFTER_PASS_1 = (
-    "inputs", "neighbours", "average_passes", "move_odds", "first_lambda", "ofo_prior",
-    "ofo_passes", "merge", "pointer",
+    "inputs", "neighbours", "second", "second_epochs", "second_lr", "average_passes",
+    "move_odds", "first_lambda", "ofo_prior", "ofo_passes", "merge", "pointer",
 )  # fmt: skip
 _AFTER_PASS_2 = ("average_passes", "merge", "pointer")
 
@@ -110,13 +112,16 @@ class Pass:
 
 @dataclass(frozen=True, eq=False)
 class Said:
-    """What a pass says of each level: of training documents out of fold, and of dev."""
+    """What a pass says of each level: of training documents out of fold, and of dev; and the
+    weights of the networks that say it."""
 
     train: Sequence[Ranking]
     dev: Sequence[Ranking]
+    weights: Sequence[Arrays]
 
     def averaged_with(self, other: Said) -> Said:
-        return Said(mean_odds(self.train, other.train), mean_odds(self.dev, other.dev))
+        train, dev = mean_odds(self.train, other.train), mean_odds(self.dev, other.dev)
+        return Said(train, dev, other.weights)
 
 
 class Levelwise:
@@ -237,9 +242,11 @@ class Levelwise:
         """Train a pass, and its thresholds for what it says, or for the mean of both passes."""
         trainer = self.trainer(stage)
         pieces = self._pieces(stage, trainer.tables, later)
-        network, out_of_fold = cross_fit(trainer, pieces, name)
+        earlier = before.weights if before and self.config.second == "continued" else None
+        crossed = cross_fit(trainer, pieces, name, earlier, keep=before is None)
+        network = crossed.network
         dev = predict(network, self.levels, stage.dev_streams, None, DEPTH, self.device)
-        said = Said(out_of_fold, dev)
+        said = Said(crossed.out_of_fold, dev, crossed.weights)
         if before is not None and self.config.average_passes:
             said = before.averaged_with(said)
         at_level = np.empty(stage.gold.shape[1])
@@ -416,7 +423,10 @@ class Levelwise:
     def _predicted(self, rankings: Sequence[Ranking]) -> Predicted:
         assert self.hierarchy is not None
         union = self._union(rankings, self.config.pointer.share)
-        return Predicted.of(union.columns, union.probabilities, self.hierarchy.level)
+        told = union.probabilities
+        if self.config.pointer.odds == "threshold":
+            told = against(union, self.passes[-1].thresholds)
+        return Predicted.of(union.columns, told, self.hierarchy.level)
 
     def _merged(self, rankings: Sequence[Ranking]) -> Ranking:
         if self.config.merge == "pointer":
@@ -461,8 +471,7 @@ class Levelwise:
     # ---------------------------------------------------------------------------------- explain
 
     def explain(self, doc: Doc, column: int) -> Sequence[Span]:
-        """What each word adds to the logit of a label: gradient times input, or the label's own
-        attention where it reads the words by that."""
+        """What each word adds to the logit of a label in the last pass."""
         network = self.fitted()[-1].network
         place = next((i for i, level in enumerate(self.levels) if column in level.columns), None)
         spans = doc_spans(doc, self.config)[: self.config.max_length]
@@ -487,7 +496,11 @@ class Levelwise:
                 hint='name a --label, or train with --set model.merge="pointer"',
             )
         rankings = self.level_rankings(Corpus.of([doc]))[-1]
-        return self.pointer.attention(self._predicted(rankings))
+        seen = self.pointer.attention(self._predicted(rankings))
+        union = self._union(rankings, self.config.pointer.share)
+        of = dict(zip(union.columns[0].tolist(), union.probabilities[0], strict=True))
+        said = np.array([of[column] for column in seen.predicted.tolist()], np.float32)
+        return dataclasses.replace(seen, predicted_probabilities=said)
 
     def illustrations(self) -> list[Illustration]:
         """Figure 5: what OFO decided over the training documents, level by level."""
@@ -537,6 +550,11 @@ class Levelwise:
         write_text(folder / "ofo.json", json.dumps(self.curves, indent=1) + "\n")
 
     @classmethod
+    def reads_keywords(cls, folder: Path) -> bool:
+        """Whether the run there has learned from authors' keywords."""
+        return Reading.of_authors(folder)
+
+    @classmethod
     def load(cls, folder: Path, labels: LabelSpace, *, device: str = "cpu") -> Self:
         about = json.loads((folder / "levelwise.json").read_text(encoding="utf-8"))
         system = cls(build(cls.Config, about["settings"], "model"), device=device)
@@ -580,17 +598,23 @@ def _digest(tensor: torch.Tensor | None) -> str:
 def _word_weights(
     network: LevelNetworks, place: int, label: int, streams: Streams
 ) -> NDArray[np.float32]:
-    """A weight for each word of the one document of `streams`."""
+    """What each word of the one document of `streams` adds to the logit of a label: exactly where
+    labels attend to words, else by gradient times input; and what the bag of words adds."""
     row = np.array([0])
     words, level = streams.words.padded(row), network.level(place)
-    # cuDNN's LSTM has no gradients outside training.
-    with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
-        x = network.embed("words", words[0]).detach().requires_grad_()
-        told = network.read(place, words, x)
-        if level.attend is not None:
+    if level.attend is not None:
+        with torch.no_grad():
+            told = network.read(place, words)
             mask = token_mask(told.h, told.lengths)
-            weights = level.attend.weights(told.h, mask, label)[0]
-            return np.asarray(weights.detach().float().cpu().numpy())
-        logit = network(place, told, network.read_sets(streams.sets(row)))[0, label]
-        (gradient,) = torch.autograd.grad(logit, x)
-    return np.asarray((gradient * x).sum(-1)[0].detach().float().cpu().numpy())
+            added = level.attend.contributions(told.h, mask, label)
+    else:
+        # cuDNN's LSTM has no gradients outside training.
+        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
+            x = network.embed("words", words[0]).detach().requires_grad_()
+            told = network.read(place, words, x)
+            logit = network(place, told, network.read_sets(streams.sets(row)))[0, label]
+            (gradient,) = torch.autograd.grad(logit, x)
+        added = (gradient * x).sum(-1)
+    if network.bag is not None and level.bag is not None:
+        added = added + network.bag.contributions(words[0], level.bag.weight[label])
+    return np.asarray(added[0].detach().float().cpu().numpy())

@@ -50,7 +50,7 @@ class LexicalConfig:
     lemmas: str = ""  # match dictionary forms in a language (simplemma) instead of words
     smooth: float = 5.0  # matches of an average concept added to each concept's record
     fit_docs: int = 5_000  # training documents that fit the ranking model; all of them are counted
-    l2: float = 1.0
+    l2: float = 1.0  # what large weights of the ranking model cost
 
     def __post_init__(self) -> None:
         if self.stop_words and self.stop_words not in STOP_WORDS:

@@ -274,10 +274,11 @@ class LightAttentionSystem(NeuralSystem):
         spans, tokens, lengths = self.encode_doc(doc)
         if column >= self.n_labels or not spans:
             return []
-        with torch.inference_mode():
+        with torch.no_grad():
             read = network.read(tokens, lengths).labels
             discriminator = cast(AttentionLevel, self.levels()[-1])
-            weights = discriminator.weights(read, int(self.places[column]))[0].tolist()
+            added, of_bag = discriminator.contributions(read, int(self.places[column]))
+            weights = (added + network.bag.contributions(tokens, of_bag))[0].tolist()
         return [
             Span(start, end, weight) for (start, end), weight in zip(spans, weights, strict=False)
         ]

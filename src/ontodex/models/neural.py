@@ -55,7 +55,7 @@ class NeuralConfig(TokenConfig):
     stop_words: str = "en"  # dropped, so that the first tokens reach further into the text
     max_length: int = 500  # tokens read of a document
     min_count: int = 3  # a word must occur so often in training to have a vector of its own
-    max_words: int = 200_000
+    max_words: int = 200_000  # with a vector of their own, the most frequent
     width: int = 256  # of word vectors; pretrained ones may be narrower, the rest is learned
     train: LoopConfig = field(default_factory=LoopConfig)
 

@@ -96,6 +96,16 @@ class WordBag(nn.Module):
         told = F.embedding_bag(words, self.words.weight, mode="sum", per_sample_weights=weights)
         return self.drop(F.relu(self.GAIN * told + self.bias))
 
+    def contributions(self, tokens: Tensor, output: Tensor) -> Tensor:
+        """(n, t): what each token adds to a logit that is the bag times `output` (width,). A word
+        that stands there several times divides its share among them."""
+        count = (tokens[:, :, None] == tokens[:, None]).sum(-1)  # (n, t)
+        weights = (1 + count.log()) * (tokens != 0)
+        length = (weights.square() / count).sum(1, keepdim=True).sqrt().clamp(min=1e-12)
+        told = self.words(tokens) * (self.GAIN * weights / length / count)[..., None]  # (n, t, w)
+        passes = told.sum(1) + self.bias > 0  # the ReLU, (n, w)
+        return torch.einsum("ntw,nw->nt", told, passes * output)
+
 
 def word_weights(tokens: Tensor) -> tuple[Tensor, Tensor]:
     """(words (n, t), weights (n, t)): each word of a document once with weight 1 + log count, rows

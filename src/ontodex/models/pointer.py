@@ -114,6 +114,8 @@ class PointerConfig:
     # Of OFO's threshold, from which on a prediction is read: what is doubtful alone may fit the
     # others. 1 = the paper.
     share: float = 0.4
+    # What is read of a prediction: its odds as they are (paper), or against OFO's threshold.
+    odds: Literal["plain", "threshold"] = "plain"
     unit: Literal["level", "label"] = "level"  # a sequence a level, or one sequence of all labels
     ancestor_gate: Literal["path", "printed", "off"] = "path"  # how Eq. 6 is read
     # Labels come in the order of targets, and none that was passed over; or in any (paper).
@@ -123,10 +125,10 @@ class PointerConfig:
     dropout: float = 0.3  # of label vectors, encoder states and what the vocabulary reads
     coverage: float = 0.1  # weight of the coverage loss
     length_reward: bool = True  # for each label of a set, chosen on dev; paper: none
-    beam: int = 4
+    beam: int = 4  # sets that are followed at once
     max_labels: int = 30  # of a document, in training and in decoding
     train: LoopConfig = field(
-        default_factory=lambda: LoopConfig(batch=256, epochs=12, average=0.01, patience=0)
+        default_factory=lambda: LoopConfig(batch=256, epochs=4, average=0.01, patience=0)
     )
 
     def __post_init__(self) -> None:

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ontodex.models.attentionxml import RecurrentConfig
-from ontodex.models.label_attention import attend, attend_candidates, attention
+from ontodex.models.label_attention import attend, attend_candidates, contributions
 from ontodex.models.label_tree import LabelTree
 from ontodex.models.parts import BiLSTM, WordBag, Words, token_mask
 
@@ -87,8 +87,11 @@ class NoBag(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         return torch.zeros(len(tokens), 0, device=tokens.device)
 
+    def contributions(self, tokens: Tensor, output: Tensor) -> Tensor:
+        return torch.zeros(tokens.shape, device=tokens.device)
 
-def _bag(config: TreeNetworkConfig, n_words: int) -> nn.Module:
+
+def _bag(config: TreeNetworkConfig, n_words: int) -> WordBag | NoBag:
     return WordBag(n_words, config.bag, config.dropout) if config.bag else NoBag()
 
 
@@ -171,10 +174,14 @@ class AttentionLevel(nn.Module):
         wide = torch.promote_types(m.dtype, torch.float32)
         return (m * output.to(m.dtype)).sum(-1, dtype=wide)
 
-    def weights(self, read: Read, node: int) -> Tensor:
-        """(n, t): how much a node attends to each token."""
-        row = self.table(torch.tensor([node], device=read.h.device))
-        return attention(read.h, row[:, : self.widths[0]].to(read.h.dtype), read.mask)[:, 0]
+    def contributions(self, read: Read, node: int) -> tuple[Tensor, Tensor]:
+        """(n, t): what each token that is read adds to the logit of a node; and the output vector
+        of the node for the bag of words."""
+        row = self.table(torch.tensor([node], device=read.h.device))[0].to(read.h.dtype)
+        query, output, of_bag, _ = row.split(self.widths)
+        values = self.project(read.h)
+        added = contributions(read.h, values, query, read.mask, lambda m: self.logits(m, output))
+        return added, of_bag
 
 
 GENERATORS: dict[str, type[DocumentLevel] | type[AttentionLevel]] = {

@@ -56,10 +56,10 @@ _FEW_WEIGHTS = 2**25  # of a forest that may be held a second time, by feature (
 class ParabelConfig(MatrixConfig):
     """Settings of `parabel`; the features' settings are among them. Defaults are omikuji's."""
 
-    n_trees: int = 3
+    n_trees: int = 3  # whose answers are averaged
     beam: int = 10  # nodes kept at each level of a tree
     leaf_labels: int = 100  # a node with fewer labels is not split
-    max_depth: int = 20
+    max_depth: int = 20  # levels of a tree
     clusters: int = 2  # parts a node is split into
     balanced: bool = True  # parts of equal size
     cost: float = 1.0  # liblinear's C
@@ -80,7 +80,7 @@ class ParabelConfig(MatrixConfig):
 class BonsaiConfig(ParabelConfig):
     """Settings of `bonsai`: wide and shallow."""
 
-    max_depth: int = 3
+    max_depth: int = 3  # levels of a tree
     clusters: int = 100
     balanced: bool = False
 

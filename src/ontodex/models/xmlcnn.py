@@ -24,8 +24,8 @@ class XMLCNNConfig(NeuralConfig):
     windows: tuple[int, ...] = (2, 4, 8)  # words a convolution sees
     maps: int = 128  # feature maps of each
     chunks: int = 8  # parts of the text that are pooled apart
-    bottleneck: int = 512
-    word_dropout: float = 0.2
+    bottleneck: int = 512  # units between what is pooled and the labels
+    word_dropout: float = 0.2  # of word vectors
     dropout: float = 0.5  # of the bottleneck
     train: LoopConfig = field(default_factory=LoopConfig)
 

@@ -189,6 +189,7 @@ class RunAnswer(BaseModel):
     rule: str
     explains: bool
     updates: bool
+    keywords: bool
     report: bool
 
 

@@ -17,7 +17,7 @@ from ontodex.decide import Decision, lists
 from ontodex.decide import load as load_decision
 from ontodex.errors import DataError
 from ontodex.files import digest
-from ontodex.models.base import Decides, Explains, Ranked, Updates
+from ontodex.models.base import Decides, Explains, Ranked, ReadsKeywords, Updates
 from ontodex.ontology import read_ontology
 from ontodex.ontology.graph import Concept, build, paths
 from ontodex.ontology.search import Search
@@ -114,6 +114,9 @@ class Served:
         self.key = digest(run.folder / "manifest.json")  # changes whenever the run does
         model = run.settings.model_class
         self.explains, self.updates = issubclass(model, Explains), issubclass(model, Updates)
+        self.keywords = issubclass(model, ReadsKeywords) and model.reads_keywords(
+            run.folder / "model"
+        )
         self._decides = issubclass(model, Decides)
         self._place = lru_cache(maxsize=100_000)(self._find_place)
         self._above = lru_cache(maxsize=100_000)(partial(above, run.known.ontology))
@@ -300,6 +303,7 @@ class Served:
             "rule": run.decision.config.rule,
             "explains": self.explains,
             "updates": self.updates,
+            "keywords": self.keywords,
             "report": (run.folder / "report.html").is_file(),
         }
 

@@ -54,9 +54,9 @@ Rows = NDArray[np.int64]
 class LoopConfig:
     """How a network is trained, whichever it is."""
 
-    epochs: int = 10
+    epochs: int = 10  # times over the training documents, at most
     batch: int = 128  # documents a step, over all processes
-    optimizer: Literal["adam", "sgd"] = "adam"
+    optimizer: Literal["adam", "sgd"] = "adam"  # sgd: with momentum
     lr: float = 2e-3  # at its peak
     warmup: int = 300  # steps until the peak; never more than a tenth of all steps
     final_lr: float = 0.02  # share of the peak at the last step, reached in a straight line
@@ -66,7 +66,7 @@ class LoopConfig:
     average: float = 0.003  # step of the exponential moving average of the weights; 0 = none
     patience: int = 3  # epochs without a better dev score before training stops; 0 = never
     checkpoint_seconds: float = 60.0  # time between checkpoints, where there is a folder for them
-    seed: int = 1
+    seed: int = 1  # of the first weights, the order of documents and dropout
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch"):

@@ -108,6 +108,24 @@ def modest_runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(scope="session")
+def keyword_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Has learned from authors' keywords."""
+    from ontodex.ontology.graph import Concept, build
+    from ontodex.run import train
+    from ontodex.types import Corpus, Doc
+
+    docs = [Doc(str(i), {"text": "deep water"}, ("sea",), ("water",)) for i in range(16)]
+    size = dict.fromkeys(["width", "hidden", "value", "bag"], 8)
+    brief = {"epochs": 1, "batch": 8}
+    model = {"name": "levelwise", "min_count": 1, "merge": "threshold", "train": brief, **size}
+    corpus = Corpus.of(docs)
+    folder = tmp_path_factory.mktemp("keywords") / "run"
+    ontology = build([Concept("nature"), Concept("water", parents=["nature"])])
+    train({"model": model}, folder, train=corpus, dev=corpus, ontology=ontology)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def modest(modest_runs: list[Path], serve: Any) -> str:
     return str(serve(modest_runs))
 

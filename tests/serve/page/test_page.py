@@ -297,8 +297,44 @@ def test_a_key_pressed_while_the_next_document_is_read_decides_nothing(browse, s
 def test_a_draft_outlives_a_reload(browse, service):
     ada = browse(service)
     ada.page.fill("#entry-text", "half a tho")
+    ada.page.fill("#entry-keywords", "half; a")
     ada.page.reload()
     ada.wait_for("() => document.querySelector('#entry-text').value === 'half a tho'")
+    ada.wait_for("() => document.querySelector('#entry-keywords').value === 'half; a'")
+
+
+@pytest.mark.parametrize(
+    ("typed", "kept"),
+    [
+        ("tides, sea level,", ["tides", "sea level"]),
+        (" fish, frozen; tides ", ["fish, frozen", "tides"]),
+        ("", []),
+    ],
+)
+def test_keywords_of_the_author_travel_with_a_pasted_text(browse, service, typed, kept):
+    ada = browse(service)
+    ada.page.fill("#entry-keywords", typed)
+    ada.paste()
+    number = ada.page.url.rpartition("=")[2]
+    assert ada.fetch(f"/documents/{number}")["keywords"] == kept
+    assert all(keyword in ada.page.inner_text("#about") for keyword in kept)
+    assert ada.page.input_value("#entry-keywords") == ""
+
+
+def test_a_document_without_the_keywords_a_run_has_learned_from_is_told_apart(
+    browse, serve, service, keyword_run
+):
+    ada = browse(serve([keyword_run]))
+    ada.page.fill("#entry-keywords", "sea")
+    ada.paste()
+    assert ada.page.is_hidden("#no-keywords")
+    ada.press("o")
+    ada.paste()
+    ada.sees("#no-keywords:not([hidden])")
+    assert "learned from authors' keywords" in ada.page.inner_text("#no-keywords")
+    other = browse(service)  # `linear` reads no keywords
+    other.paste()
+    assert other.page.is_hidden("#no-keywords")
 
 
 def test_the_evaluation_shows_figures_plots_and_the_living_service(browse, service):

@@ -99,6 +99,7 @@ export async function suggest() {
   if (number !== current.number || answer.run !== session.run) return; // asked again meanwhile
   ({ suggestions } = answer);
   byId("right").removeAttribute("aria-busy");
+  byId("no-keywords").hidden = !runNow().keywords || current.keywords.length > 0;
   await findPaths();
   refresh(null);
   if (!isTyping()) tree.focus({ preventScroll: true }); // on a phone the text comes first
@@ -118,6 +119,7 @@ function clear() {
   byId("right").setAttribute("aria-busy", "true");
   byId("no-suggestions").textContent = "Reading …";
   byId("no-suggestions").hidden = false;
+  byId("no-keywords").hidden = true;
   byId("count").textContent = byId("legend").textContent = "";
 }
 

@@ -125,15 +125,16 @@ function exportLink() {
 }
 
 function startEntry() {
-  const [form, title, text, files] = ["entry", "entry-title", "entry-text", "files"].map(byId);
+  const [form, files] = ["entry", "files"].map(byId);
+  const drafts = ["entry-title", "entry-text", "entry-keywords"].map(byId);
   // A draft outlives a reload.
-  for (const field of [title, text]) {
+  for (const field of drafts) {
     field.value = sessionStorage.getItem(field.id) ?? "";
     field.addEventListener("input", () => sessionStorage.setItem(field.id, field.value));
   }
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    paste(title, text).catch(complain);
+    paste(...drafts).catch(complain);
   });
   byId("choose-files").addEventListener("click", () => files.click());
   files.addEventListener("change", async () => {
@@ -156,15 +157,23 @@ function startEntry() {
   });
 }
 
-async function paste(title, text) {
-  const fields = title.value.trim()
-    ? { title: title.value.trim(), text: text.value }
-    : { text: text.value };
-  const body = { documents: [fields], batch: PASTED };
+async function paste(title, text, keywords) {
+  const given = {
+    ...(title.value.trim() && { title: title.value.trim() }),
+    text: text.value,
+    keywords: separated(keywords.value),
+  };
+  const body = { documents: [given], batch: PASTED };
   const { numbers } = await call("POST", "/documents", { body });
-  for (const field of [title, text]) {
+  for (const field of [title, text, keywords]) {
     field.value = "";
     sessionStorage.removeItem(field.id);
   }
   go({ document: numbers[0] });
+}
+
+// Keywords may hold commas ("fish, frozen"): where there are semicolons, these separate alone.
+function separated(keywords) {
+  const parts = keywords.split(keywords.includes(";") ? ";" : ",");
+  return parts.map((keyword) => keyword.trim()).filter(Boolean);
 }
