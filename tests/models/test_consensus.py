@@ -208,6 +208,17 @@ def test_a_saved_consensus_needs_its_members_no_more(folders, tmp_path):
     assert not any(str(tmp_path).encode() in path.read_bytes() for path in files)
 
 
+def test_a_consensus_with_a_member_that_reads_keywords_reads_them(folders, tmp_path):
+    consensus = Consensus(ConsensusConfig(members=folders))
+    consensus.fit(TRAIN, TRAIN, LABELS)
+    consensus.save(tmp_path)
+    assert not Consensus.reads_keywords(tmp_path)
+    member = tmp_path / "members" / "1"
+    (member / "config.toml").write_text(dump({"model": {"name": "levelwise"}}))
+    (member / "model" / "keywords.txt").write_text("cat\n")
+    assert Consensus.reads_keywords(tmp_path)
+
+
 def test_exponents_chosen_on_dev_quieten_a_bad_member(folders):
     dev = Corpus.of(
         Doc(str(i), {"body": f"once a {word}, and much else that has no name"}, labels=(word,))

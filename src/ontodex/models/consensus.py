@@ -29,7 +29,7 @@ from ontodex.errors import ConfigError, RunError
 from ontodex.evaluate.ranking import ndcg_at
 from ontodex.files import write_text
 from ontodex.models import find
-from ontodex.models.base import Explains, Model, Span
+from ontodex.models.base import Explains, Model, ReadsKeywords, Span
 from ontodex.ontology import read_ontology
 from ontodex.train import store
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
@@ -80,15 +80,20 @@ class Stored:
     model: Model
 
 
-def read_member(folder: Path, *, device: str) -> Stored:
-    """The system of a run folder, or of a copy inside a consensus."""
+def system_of(folder: Path) -> type[Model]:
+    """Which system a run folder, or a copy inside a consensus, is of."""
     name = store.load_config(folder).get("model", {}).get("name")
     if not isinstance(name, str):
         raise RunError(f"{folder}/config.toml: [model] has no name")
+    return find(name)
+
+
+def read_member(folder: Path, *, device: str) -> Stored:
+    """The system of a run folder, or of a copy inside a consensus."""
     vocabulary = folder / "ontology.json"
     ontology = read_ontology(vocabulary, "json") if vocabulary.exists() else None
     labels = store.load_labels(folder / "labels.tsv", ontology)
-    return Stored(folder, labels, find(name).load(folder / "model", labels, device=device))
+    return Stored(folder, labels, system_of(folder).load(folder / "model", labels, device=device))
 
 
 class Consensus:
@@ -258,6 +263,15 @@ class Consensus:
                     shutil.copytree(source, copy / part, dirs_exist_ok=True)
                 elif source.exists():
                     shutil.copyfile(source, copy / part)
+
+    @classmethod
+    def reads_keywords(cls, folder: Path) -> bool:
+        """Whether a member has learned from authors' keywords."""
+        systems = {member: system_of(member) for member in (folder / "members").iterdir()}
+        return any(
+            issubclass(system, ReadsKeywords) and system.reads_keywords(member / "model")
+            for member, system in systems.items()
+        )
 
     @classmethod
     def load(cls, folder: Path, labels: LabelSpace, *, device: str = "cpu") -> Self:
