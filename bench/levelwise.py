@@ -163,7 +163,7 @@ def measure(system: Levelwise, corpora: Mapping[str, Corpus], labels: LabelSpace
     took = time.monotonic() - began
     began = time.monotonic()
     levels = {part: system.level_rankings(corpora[part], RANKS) for part in ("test", "dev")}
-    test, dev = (system.merge(levels[part][-1], RANKS) for part in ("test", "dev"))
+    test, dev = (system.ranked(levels[part][-1], RANKS) for part in ("test", "dev"))
     speed = (len(test.ranking) + len(dev.ranking)) / (time.monotonic() - began)
     gold = {part: labels.gold(corpora[part]) for part in ("dev", "test")}
     metrics = evaluate(gold["test"], test.ranking, test.chosen, labels, replicates=0)

@@ -73,19 +73,20 @@ def untrained(
     """Give the system networks of the right sizes, as if it had been fitted, and thresholds that
     leave so many candidates of the first text."""
     stage = system.stage(corpora["train"], corpora["dev"], labels)
-    assert system.hierarchy is not None
+    assert system.merging is not None
     torch.manual_seed(1)
     n = stage.gold.shape[1]
     for n_labels in (0, n) if system.config.reads_levels and len(system.levels) > 1 else (0,):
         network = system._network(n_labels).eval()
         moves = np.zeros(len(system.levels))
         system.passes.append(Pass(network, OFO.new(n, 0.0), np.zeros(n), moves))
-    system.level_calibration = [Calibration.none() for _ in system.levels]
+    merging, settings = system.merging, system.config.pointer
+    merging.level_calibration = [Calibration.none() for _ in system.levels]
     if system.config.merge == "pointer":
-        system.pointer = Pointer(system.config.pointer, system.hierarchy)
-        system.pointer.network = PointerNetwork(system.config.pointer, system.hierarchy).eval()
+        merging.pointer = Pointer(settings, merging.hierarchy)
+        merging.pointer.network = PointerNetwork(settings, merging.hierarchy).eval()
         with torch.no_grad():
-            system.pointer.network.vocabulary.bias[-1] = -1e4  # never stops by itself
+            merging.pointer.network.vocabulary.bias[-1] = -1e4  # never stops by itself
     first = system.level_rankings(texts.select([0]))[-1]
     kept = np.sort(np.hstack([ranking.probabilities[0] for ranking in first]))[-CANDIDATES]
     for one in system.passes:

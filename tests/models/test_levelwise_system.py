@@ -169,7 +169,7 @@ def test_an_explanation_reads_the_neighbours_that_the_answer_read(system, monkey
 
 def test_the_pointer_generator_reads_what_reaches_a_share_of_the_threshold(system):
     rankings = system.level_rankings(DEV)[-1]
-    kept, more = (system._union(rankings, share) for share in (1.0, 0.2))
+    kept, more = (system.merging.union(rankings, system.thresholds, share) for share in (1.0, 0.2))
     assert (more.columns >= 0).sum() > (kept.columns >= 0).sum()
     for few, many in zip(kept.columns, more.columns, strict=True):
         assert set(few[few >= 0]) <= set(many)
@@ -425,7 +425,7 @@ def test_the_pointer_generator_is_told_odds_against_thresholds_or_as_they_are(wo
     pointer = dataclasses.replace(CONFIG.pointer, odds=odds)
     merged = fitted(work, merge="pointer", pointer=pointer)
     rankings = [r.cut(DEPTH) for r in merged.level_rankings(TEST)[-1]]
-    told = merged._predicted(rankings)
+    told = merged.merging.predicted(rankings, merged.thresholds)
     said = {
         (row, column): p
         for ranking in rankings

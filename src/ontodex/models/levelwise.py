@@ -6,8 +6,8 @@
 
 level_plan.py has the levels, level_reading.py the streams, level_network.py the network of a level,
 level_pooling.py its pooling, level_passes.py its training, level_decide.py OFO, pointer.py the
-pointer generator; this file is the system they make. Readings and deviations:
-docs/papers/levelwise.md.
+pointer generator, level_merge.py the way to one set; this file is the system they make. Readings
+and deviations: docs/papers/levelwise.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ontodex.config import build
-from ontodex.decide.calibrate import Calibration
 from ontodex.decide.ofo import OFO
 from ontodex.errors import RunError
 from ontodex.evaluate.plots import Illustration, Panel
@@ -41,11 +40,8 @@ from ontodex.models.label_tree import LabelTree
 from ontodex.models.level_clusters import grow_tree, with_clusters
 from ontodex.models.level_decide import (
     DEPTH,
-    Sampling,
     Thresholds,
-    against,
     best_moves,
-    in_ranking,
     learn_thresholds,
     level_curves,
     matching_moves,
@@ -53,6 +49,7 @@ from ontodex.models.level_decide import (
     moved,
     refine,
 )
+from ontodex.models.level_merge import Judged, Merge
 from ontodex.models.level_network import LevelNetworks, LevelwiseConfig, Tables
 from ontodex.models.level_passes import (
     Arrays,
@@ -78,10 +75,10 @@ from ontodex.models.level_plan import (
 from ontodex.models.level_reading import Reading
 from ontodex.models.neural import DEV_DEPTH, SHARD_BYTES, Ragged
 from ontodex.models.parts import token_mask
-from ontodex.models.pointer import Hierarchy, Pointer, Predicted
+from ontodex.models.pointer import Hierarchy
 from ontodex.ontology.levels import Expand, Levels, label_ancestors
 from ontodex.train import store
-from ontodex.types import PADDING, Corpus, Doc, LabelSpace, Ranking
+from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 
 logger = logging.getLogger(__name__)
 
@@ -136,12 +133,8 @@ class Levelwise:
         self.tree: LabelTree | None = None  # where levels are clusters of labels
         self.n_labels = 0  # columns that can be answers; clusters come after them
         self.levels: list[Level] = []
-        self.hierarchy: Hierarchy | None = None
         self.passes: list[Pass] = []
-        self.sampling: Sampling | None = None
-        self.pointer: Pointer | None = None
-        self.level_calibration: list[Calibration] = []
-        self.calibration = Calibration.none()
+        self.merging: Merge | None = None
         self.curves: dict[str, Any] = {}  # Figure 5
         self.seconds: dict[str, float] = {}  # what each part of the training took
         self.has_warned = False  # that documents came without the keywords it learned from
@@ -156,11 +149,16 @@ class Levelwise:
         if two:
             stage = self._with_neighbours(stage, said.train)
             said = self._pass(stage, "pass 2", _AFTER_PASS_2, said, is_last=True)
-        predictions = said.train
-        self.curves = level_curves(self.config, self.levels, predictions, stage.at_level)
-        dev_rankings = self._predict(stage.dev_streams, DEV_DEPTH)[-1]
-        self._fit_merge(stage, predictions, dev_rankings)
-        self._calibrate(dev_rankings, stage.dev_gold)
+        self.curves = level_curves(self.config, self.levels, said.train, stage.at_level)
+        label_vectors = None if stage.tables.labels is None else stage.tables.labels[1:].numpy()
+        assert self.merging is not None
+        self.merging.fit(
+            Judged(said.train, stage.gold),
+            Judged(self._predict(stage.dev_streams, DEV_DEPTH)[-1], stage.dev_gold),
+            self.thresholds,
+            self._pieces(stage, stage.tables, ()),
+            label_vectors,
+        )
 
     def stage(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> Stage:
         """Everything that pass 1 is trained from; the levels are planned and the words read."""
@@ -181,7 +179,7 @@ class Levelwise:
         self.levels = plan_levels(
             taught, placed, labels.n_seen, pooling=config.pooling, chunks=config.chunks
         )
-        self.hierarchy = self._hierarchy(labels)
+        self.merging = self._merge(labels)
         self.reading = Reading.fit(train, config)
         dev_levels = gold_by_level(dev_gold, labels, placed, final)
         return Stage(
@@ -222,13 +220,15 @@ class Levelwise:
             self.device,
         )
 
-    def _hierarchy(self, labels: LabelSpace) -> Hierarchy:
+    def _merge(self, labels: LabelSpace) -> Merge:
+        """What merges the levels, before it has learned."""
         n = labels.n_seen
         level = np.zeros(n, dtype=np.int64)
         for one in self.levels:
             level[one.columns] = one.number
         above = csr_array(label_ancestors(labels)[:n, :n])
-        return Hierarchy(level, above, labels.frequency[:n])
+        hierarchy = Hierarchy(level, above, labels.frequency[:n])
+        return Merge(self.config, hierarchy, self.n_labels, str(self.device))
 
     def _pass(
         self,
@@ -299,47 +299,6 @@ class Levelwise:
         chosen = refine([r.cut(DEPTH) for r in rankings], self.passes[0].thresholds)
         return neighbour_streams(chosen, self.config.neighbours, self.device)
 
-    def _fit_merge(
-        self,
-        stage: Stage,
-        predictions: Sequence[Ranking],
-        dev_rankings: Sequence[Ranking],
-    ) -> None:
-        assert self.hierarchy is not None
-        gold = gold_of(stage.gold, np.arange(self.n_labels))  # not the clusters
-        self.sampling = Sampling.fit(self._answers(self._union(predictions)), gold)
-        if self.config.merge != "pointer":
-            return
-        pieces = self._pieces(stage, stage.tables, ())
-        pointer = Pointer(self.config.pointer, self.hierarchy, str(self.device))
-        label_vectors = None if stage.tables.labels is None else stage.tables.labels[1:].numpy()
-
-        def learn(folder: Path | None) -> dict[str, NDArray[Any]]:
-            pointer.fit(
-                self._predicted(predictions),
-                gold,
-                self._predicted(dev_rankings),
-                stage.dev_gold,
-                folder,
-                label_vectors,
-                pieces.title("pointer generator"),
-            )
-            return pointer.tensors()
-
-        arrays = pieces.get("pointer", learn)
-        self.pointer = Pointer.load(
-            self.config.pointer, self.hierarchy, arrays, device=str(self.device)
-        )
-
-    def _calibrate(self, rankings: Sequence[Ranking], gold: csr_array) -> None:
-        self.level_calibration = [
-            Calibration.fit(ranking, gold) if len(ranking) else Calibration.none()
-            for ranking in rankings
-        ]
-        if gold.shape[0]:
-            scored = self._scored(rankings, self._merged(rankings))
-            self.calibration = Calibration.fit(scored, gold)
-
     # ------------------------------------------------------------------------------------- rank
 
     def rank(self, corpus: Corpus, k: int) -> Ranking:
@@ -352,18 +311,13 @@ class Levelwise:
 
     def rank_and_decide(self, corpus: Corpus, k: int) -> Ranked:
         """The ranking, the merged set, and what the levels say of each label."""
-        return self.merge(self.level_rankings(corpus, k)[-1], k)
+        return self.ranked(self.level_rankings(corpus, k)[-1], k)
 
-    def merge(self, rankings: Sequence[Ranking], k: int) -> Ranked:
+    def ranked(self, rankings: Sequence[Ranking], k: int) -> Ranked:
         """The same of what the levels said in the last pass."""
-        merged = self._merged(rankings)
-        scored = self._scored(rankings, merged)
-        chosen = scored.keep(in_ranking(scored, merged)).cut(merged.k)
-        return Ranked(
-            self.calibration.apply(scored.cut(k)),
-            self.calibration.apply(chosen),
-            self._apart(rankings).cut(k),
-        )
+        thresholds = self.thresholds
+        assert self.merging is not None
+        return self.merging.ranked(rankings, thresholds, k)
 
     @property
     def thresholds(self) -> Thresholds:
@@ -415,54 +369,6 @@ class Levelwise:
             answers.append([moved(r, by) for r, by in zip(found, one.moves, strict=True)])
         return answers
 
-    def _union(self, rankings: Sequence[Ranking], share: float = 1.0) -> Ranking:
-        """The predictions of all levels that OFO keeps, or that reach a share of its thresholds."""
-        cut = [ranking.cut(DEPTH) for ranking in rankings]
-        return side_by_side(refine(cut, share * self.passes[-1].thresholds))
-
-    def _predicted(self, rankings: Sequence[Ranking]) -> Predicted:
-        assert self.hierarchy is not None
-        union = self._union(rankings, self.config.pointer.share)
-        told = union.probabilities
-        if self.config.pointer.odds == "threshold":
-            told = against(union, self.passes[-1].thresholds)
-        return Predicted.of(union.columns, told, self.hierarchy.level)
-
-    def _merged(self, rankings: Sequence[Ranking]) -> Ranking:
-        if self.config.merge == "pointer":
-            assert self.pointer is not None
-            return self._answers(self.pointer.decode(self._predicted(rankings)))
-        union = self._answers(self._union(rankings))
-        if self.config.merge == "threshold":
-            return union
-        assert self.sampling is not None
-        return self.sampling.merge(union)
-
-    def _answers(self, ranking: Ranking) -> Ranking:
-        """The ranking without clusters, which no document can be told to have."""
-        return ranking if self.tree is None else ranking.keep(ranking.columns < self.n_labels)
-
-    def _apart(self, rankings: Sequence[Ranking]) -> Ranking:
-        """All answers of the levels, calibrated within their level."""
-        levels = zip(rankings, self.level_calibration, strict=True)
-        calibrated = [calibration.apply(ranking) for ranking, calibration in levels]
-        return self._answers(side_by_side(calibrated))
-
-    def _scored(self, rankings: Sequence[Ranking], merged: Ranking) -> Ranking:
-        """All answers by one score: what the pointer decoded in the upper half, the rest in the
-        lower."""
-        union = self._apart(rankings)
-        if self.config.merge != "pointer":
-            return union
-        # Labels that no level had among its best, whatever depth was asked for.
-        best = side_by_side([ranking.cut(DEPTH) for ranking in rankings])
-        generated = merged.keep(~in_ranking(merged, best))
-        union = union.keep(~in_ranking(union, generated))
-        columns = np.hstack([union.columns, generated.columns])
-        p = np.hstack([union.probabilities, generated.probabilities])
-        decoded = np.hstack([in_ranking(union, merged), generated.columns != PADDING])
-        return Ranking.sort(columns, (p + decoded) / 2, columns.shape[1])
-
     def fitted(self) -> list[Pass]:
         if not self.passes:
             raise RunError("this system was asked before it was fitted")
@@ -490,17 +396,9 @@ class Levelwise:
 
     def explain_set(self, doc: Doc) -> SetAttention:
         """How the pointer generator merged the levels' predictions for a document."""
-        if self.pointer is None:
-            raise RunError(
-                f"this run merges its levels by {self.config.merge!r}, which attends to nothing",
-                hint='name a --label, or train with --set model.merge="pointer"',
-            )
         rankings = self.level_rankings(Corpus.of([doc]))[-1]
-        seen = self.pointer.attention(self._predicted(rankings))
-        union = self._union(rankings, self.config.pointer.share)
-        of = dict(zip(union.columns[0].tolist(), union.probabilities[0], strict=True))
-        said = np.array([of[column] for column in seen.predicted.tolist()], np.float32)
-        return dataclasses.replace(seen, predicted_probabilities=said)
+        assert self.merging is not None
+        return self.merging.attention(rankings, self.thresholds)
 
     def illustrations(self) -> list[Illustration]:
         """Figure 5: what OFO decided over the training documents, level by level."""
@@ -526,7 +424,7 @@ class Levelwise:
     def save(self, folder: Path) -> None:
         passes = self.fitted()
         assert self.reading is not None
-        assert self.sampling is not None
+        assert self.merging is not None
         self.reading.save(folder)
         if self.tree is not None:
             store.save_tensors(folder, "tree", self.tree.arrays())
@@ -536,15 +434,11 @@ class Levelwise:
             )
             lambdas = {**one.ofo.arrays(), "at_level": one.at_level, "moves": one.moves}
             store.save_tensors(folder, f"ofo{number}", lambdas)
-        if self.pointer is not None:
-            store.save_tensors(folder, "pointer", self.pointer.tensors(), shard_bytes=SHARD_BYTES)
         about = {
             "settings": dataclasses.asdict(self.config),
             "passes": len(passes),
             "levels": level_plan.to_json(self.levels),
-            "sampling": self.sampling.to_json(),
-            "level_calibration": [one.to_json() for one in self.level_calibration],
-            "calibration": self.calibration.to_json(),
+            **self.merging.save(folder),
         }
         write_text(folder / "levelwise.json", json.dumps(about, indent=1) + "\n")
         write_text(folder / "ofo.json", json.dumps(self.curves, indent=1) + "\n")
@@ -565,10 +459,7 @@ class Levelwise:
             system.tree = LabelTree.of_arrays(store.load_tensors(folder, "tree"))
             labels = with_clusters(labels, system.tree)
         system.levels = level_plan.from_json(about["levels"])
-        system.hierarchy = system._hierarchy(labels)
-        system.sampling = Sampling.from_json(about["sampling"])
-        system.level_calibration = [Calibration.from_json(t) for t in about["level_calibration"]]
-        system.calibration = Calibration.from_json(about["calibration"])
+        system.merging = system._merge(labels).load(folder, about)
         system.curves = json.loads((folder / "ofo.json").read_text(encoding="utf-8"))
         for number in range(1, about["passes"] + 1):
             lambdas = store.load_tensors(folder, f"ofo{number}")
@@ -578,9 +469,6 @@ class Levelwise:
             )
             ofo = OFO.of_arrays(lambdas)
             system.passes.append(Pass(network, ofo, lambdas["at_level"], lambdas["moves"]))
-        if config.merge == "pointer":
-            tensors = store.load_tensors(folder, "pointer")
-            system.pointer = Pointer.load(config.pointer, system.hierarchy, tensors, device=device)
         return system
 
     def _network(self, n_labels: int) -> LevelNetworks:

@@ -1,0 +1,203 @@
+"""From what the levels say of a document to one label set and one ranking (paper 000, section 2.2).
+
+levels' rankings ─ above OFO's thresholds ─ pointer generator (or sampling, or all) ─ label set
+label set, levels' rankings calibrated ─ one score for all labels ─ ranking
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from ontodex.decide.calibrate import Calibration
+from ontodex.errors import RunError
+from ontodex.models.base import Ranked, SetAttention
+from ontodex.models.level_decide import (
+    DEPTH,
+    Sampling,
+    Thresholds,
+    against,
+    in_ranking,
+    refine,
+)
+from ontodex.models.level_network import LevelwiseConfig
+from ontodex.models.level_passes import Arrays, Pieces
+from ontodex.models.level_plan import gold_of, side_by_side
+from ontodex.models.neural import SHARD_BYTES
+from ontodex.models.pointer import Hierarchy, Pointer, Predicted
+from ontodex.train import store
+from ontodex.types import PADDING, Ranking
+
+Rankings = Sequence[Ranking]  # one a level
+
+
+class Judged(NamedTuple):
+    """What the levels say of documents, and the labels that are true of them."""
+
+    rankings: Rankings
+    gold: csr_array
+
+
+class Merge:
+    """Merges what the levels say in the last pass. OFO's thresholds come with every call: curators
+    move them."""
+
+    def __init__(
+        self, config: LevelwiseConfig, hierarchy: Hierarchy, n_labels: int, device: str
+    ) -> None:
+        self.config, self.hierarchy, self.device = config, hierarchy, device
+        self.n_labels = n_labels  # columns that can be answers; clusters come after them
+        self.sampling: Sampling | None = None
+        self.pointer: Pointer | None = None
+        self.level_calibration: list[Calibration] = []
+        self.calibration = Calibration.none()
+
+    # -------------------------------------------------------------------------------------- fit
+
+    def fit(
+        self,
+        train: Judged,
+        dev: Judged,
+        thresholds: Thresholds,
+        pieces: Pieces,
+        label_vectors: NDArray[Any] | None,
+    ) -> None:
+        """Learn from what the levels say of training documents out of fold."""
+        gold = gold_of(train.gold, np.arange(self.n_labels))  # not the clusters
+        self.sampling = Sampling.fit(self._answers(self.union(train.rankings, thresholds)), gold)
+        if self.config.merge == "pointer":
+            pointer = Pointer(self.config.pointer, self.hierarchy, self.device)
+
+            def learn(folder: Path | None) -> Arrays:
+                pointer.fit(
+                    self.predicted(train.rankings, thresholds),
+                    gold,
+                    self.predicted(dev.rankings, thresholds),
+                    dev.gold,
+                    folder,
+                    label_vectors,
+                    pieces.title("pointer generator"),
+                )
+                return pointer.tensors()
+
+            self._take(pieces.get("pointer", learn))
+        self._calibrate(dev, thresholds)
+
+    def _take(self, pointer: Arrays) -> None:
+        self.pointer = Pointer.load(
+            self.config.pointer, self.hierarchy, pointer, device=self.device
+        )
+
+    def _calibrate(self, dev: Judged, thresholds: Thresholds) -> None:
+        self.level_calibration = [
+            Calibration.fit(ranking, dev.gold) if len(ranking) else Calibration.none()
+            for ranking in dev.rankings
+        ]
+        if dev.gold.shape[0]:
+            scored = self._scored(dev.rankings, self._chosen(dev.rankings, thresholds))
+            self.calibration = Calibration.fit(scored, dev.gold)
+
+    # ------------------------------------------------------------------------------------ answer
+
+    def ranked(self, rankings: Rankings, thresholds: Thresholds, k: int) -> Ranked:
+        """The ranking, the merged set, and what the levels say of each label."""
+        merged = self._chosen(rankings, thresholds)
+        scored = self._scored(rankings, merged)
+        chosen = scored.keep(in_ranking(scored, merged)).cut(merged.k)
+        return Ranked(
+            self.calibration.apply(scored.cut(k)),
+            self.calibration.apply(chosen),
+            self._apart(rankings).cut(k),
+        )
+
+    def union(self, rankings: Rankings, thresholds: Thresholds, share: float = 1.0) -> Ranking:
+        """The predictions of all levels that OFO keeps, or that reach a share of its thresholds."""
+        cut = [ranking.cut(DEPTH) for ranking in rankings]
+        return side_by_side(refine(cut, share * thresholds))
+
+    def predicted(self, rankings: Rankings, thresholds: Thresholds) -> Predicted:
+        """What the pointer generator is told."""
+        union = self.union(rankings, thresholds, self.config.pointer.share)
+        told = union.probabilities
+        if self.config.pointer.odds == "threshold":
+            told = against(union, thresholds)
+        return Predicted.of(union.columns, told, self.hierarchy.level)
+
+    def _chosen(self, rankings: Rankings, thresholds: Thresholds) -> Ranking:
+        """The label set of each document."""
+        if self.config.merge == "pointer":
+            assert self.pointer is not None
+            return self._answers(self.pointer.decode(self.predicted(rankings, thresholds)))
+        union = self._answers(self.union(rankings, thresholds))
+        if self.config.merge == "threshold":
+            return union
+        assert self.sampling is not None
+        return self.sampling.merge(union)
+
+    def _answers(self, ranking: Ranking) -> Ranking:
+        """The ranking without clusters, which no document can be told to have."""
+        if len(self.hierarchy.level) == self.n_labels:
+            return ranking
+        return ranking.keep(ranking.columns < self.n_labels)
+
+    def _apart(self, rankings: Rankings) -> Ranking:
+        """All answers of the levels, calibrated within their level."""
+        levels = zip(rankings, self.level_calibration, strict=True)
+        calibrated = [calibration.apply(ranking) for ranking, calibration in levels]
+        return self._answers(side_by_side(calibrated))
+
+    def _scored(self, rankings: Rankings, merged: Ranking) -> Ranking:
+        """All answers by one score: what the pointer decoded in the upper half, the rest in the
+        lower."""
+        union = self._apart(rankings)
+        if self.config.merge != "pointer":
+            return union
+        # Labels that no level had among its best, whatever depth was asked for.
+        best = side_by_side([ranking.cut(DEPTH) for ranking in rankings])
+        generated = merged.keep(~in_ranking(merged, best))
+        union = union.keep(~in_ranking(union, generated))
+        columns = np.hstack([union.columns, generated.columns])
+        p = np.hstack([union.probabilities, generated.probabilities])
+        decoded = np.hstack([in_ranking(union, merged), generated.columns != PADDING])
+        return Ranking.sort(columns, (p + decoded) / 2, columns.shape[1])
+
+    def attention(self, rankings: Rankings, thresholds: Thresholds) -> SetAttention:
+        """How the pointer generator came to the set of the one document of these rankings."""
+        if self.pointer is None:
+            raise RunError(
+                f"this run merges its levels by {self.config.merge!r}, which attends to nothing",
+                hint='name a --label, or train with --set model.merge="pointer"',
+            )
+        seen = self.pointer.attention(self.predicted(rankings, thresholds))
+        union = self.union(rankings, thresholds, self.config.pointer.share)
+        of = dict(zip(union.columns[0].tolist(), union.probabilities[0], strict=True))
+        said = np.array([of[column] for column in seen.predicted.tolist()], np.float32)
+        return dataclasses.replace(seen, predicted_probabilities=said)
+
+    # --------------------------------------------------------------------------------- the files
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        """Write the pointer generator; the rest is what is returned."""
+        assert self.sampling is not None
+        if self.pointer is not None:
+            store.save_tensors(folder, "pointer", self.pointer.tensors(), shard_bytes=SHARD_BYTES)
+        return {
+            "sampling": self.sampling.to_json(),
+            "level_calibration": [one.to_json() for one in self.level_calibration],
+            "calibration": self.calibration.to_json(),
+        }
+
+    def load(self, folder: Path, about: Mapping[str, Any]) -> Self:
+        """Take back what `save` wrote and returned."""
+        self.sampling = Sampling.from_json(about["sampling"])
+        self.level_calibration = [Calibration.from_json(t) for t in about["level_calibration"]]
+        self.calibration = Calibration.from_json(about["calibration"])
+        if self.config.merge == "pointer":
+            self._take(store.load_tensors(folder, "pointer"))
+        return self
