@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -31,8 +32,9 @@ from ontodex.models.base import (
     ReadsKeywords,
 )
 from ontodex.models.level_decide import DEPTH, moved
+from ontodex.models.level_merge import Merge
 from ontodex.models.level_network import LevelwiseConfig
-from ontodex.models.level_passes import Batch, fold_of, neighbour_streams
+from ontodex.models.level_passes import Batch, Pieces, fold_of, neighbour_streams
 from ontodex.models.levelwise import Levelwise
 from ontodex.models.pointer import PointerConfig
 from ontodex.ontology.graph import Concept, build
@@ -115,8 +117,8 @@ def system(work: Path) -> Levelwise:
     return fitted(work)
 
 
-def test_new_documents_are_as_sure_as_those_that_taught_the_thresholds(system):
-    """In the first pass, which no neighbours change, log-odds are moved by a number a level."""
+def test_log_odds_of_new_documents_are_moved_by_a_number_a_level(system):
+    """Seen in the first pass, which no neighbours change."""
     first = system.passes[0]
     before = system.level_rankings(DEV)[0]
     by = np.array([0.75, -1.25])
@@ -235,10 +237,9 @@ def test_folds_are_near_equal_and_cover_every_document():
     np.testing.assert_array_equal(fold, fold_of(11, 3, seed=5))
 
 
-def test_predictions_for_training_documents_come_from_networks_that_never_saw_them(
-    system, monkeypatch
-):
-    """A label that all documents of one fold have, and none of the other."""
+def test_predictions_for_training_documents_come_from_networks_that_never_saw_them(monkeypatch):
+    """A label that all documents of one fold have, and none of the other: what both passes say,
+    what the second reads, and what Figure 5 and the merging learn from."""
     from ontodex.models import levelwise
 
     fold = fold_of(len(TRAIN), 2, CONFIG.train.seed)
@@ -248,20 +249,90 @@ def test_predictions_for_training_documents_come_from_networks_that_never_saw_th
     ]
     corpus = Corpus.of(docs)
     labels = LabelSpace.of(corpus, ONTOLOGY)
-    seen: list[list[Ranking]] = []
-    original = levelwise.cross_fit
+    seen: dict[str, list[list[Ranking]]] = {}
 
-    def watched(*arguments: object, keep: bool) -> object:
-        crossed = original(*arguments, keep=keep)  # type: ignore[arg-type]
-        seen.append(crossed.out_of_fold)
-        return crossed
+    def watch(owner: object, name: str, rankings: Callable[..., list[Ranking]]) -> None:
+        original = getattr(owner, name)
 
-    monkeypatch.setattr(levelwise, "cross_fit", watched)
+        def watched(*arguments: object, **more: object) -> object:
+            result = original(*arguments, **more)
+            seen.setdefault(name, []).append(rankings(result, *arguments))
+            return result
+
+        monkeypatch.setattr(owner, name, watched)
+
+    watch(levelwise, "cross_fit", lambda crossed, *_: crossed.out_of_fold)
+    watch(levelwise, "neighbour_streams", lambda _, chosen, *__: chosen)
+    watch(levelwise, "level_curves", lambda _, __, ___, rankings, ____: rankings)
+    watch(Merge, "fit", lambda _, __, train, *___: train.rankings)
+    Levelwise(dataclasses.replace(CONFIG, train=BRIEF)).fit(corpus, DEV, labels)
+    assert {name: len(calls) for name, calls in seen.items()} == {
+        "cross_fit": 2, "neighbour_streams": 3, "level_curves": 1, "fit": 1,
+    }  # fmt: skip
+    seen["neighbour_streams"] = seen["neighbour_streams"][:1]  # the others are of dev
+    for name, calls in seen.items():
+        for rankings in calls:
+            scores = rankings[0].scores(len(labels)).toarray()[:, labels.column["secret"]]
+            assert scores[fold == 0].max() < 0.2, f"{name}: fold 0 is answered by fold 1 alone"
+            assert scores[fold == 1].min() > 0.8, f"{name}: where fold 1 was not there, all have it"
+
+
+def test_thresholds_of_a_level_learn_from_its_documents_those_for_merging_from_all(monkeypatch):
+    from ontodex.models import levelwise
+
+    docs = [
+        dataclasses.replace(doc, labels=("town",)) if i % 3 == 0 else doc
+        for i, doc in enumerate(TRAIN)
+    ]
+    learned: list[int] = []
+    original = levelwise.learn_thresholds
+
+    def watched(config: LevelwiseConfig, ranking: Ranking, gold: csr_array) -> object:
+        learned.append(len(ranking))
+        return original(config, ranking, gold)
+
+    monkeypatch.setattr(levelwise, "learn_thresholds", watched)
     system = Levelwise(dataclasses.replace(CONFIG, inputs="words", train=BRIEF))
-    system.fit(corpus, DEV, labels)
-    scores = seen[0][0].scores(len(labels)).toarray()[:, labels.column["secret"]]
-    assert scores[fold == 0].max() < 0.2, "the network for fold 0 learned from fold 1 alone"
-    assert scores[fold == 1].min() > 0.8, "and that for fold 1 from documents that all have it"
+    system.fit(Corpus.of(docs), DEV, LABELS)
+    assert learned == [48, 32, 48]  # two levels, and all
+
+
+def test_another_graph_makes_other_pieces():
+    """The same labels at the same levels of the same category, but one below another."""
+    names = ["x", "y", "z", "far"]
+    docs = [Doc(str(i), {"text": label}, (), (label,)) for i, label in enumerate(names)]
+    corpus, made_from = Corpus.of(docs), []
+    for parent in ("x", "y"):
+        concepts = [
+            Concept("top", {"en": "Top"}),
+            Concept("aside", {"en": "Aside"}),  # a lone top would give way to x and y
+            Concept("far", {"en": "Far"}, parents=["aside"]),
+            Concept("x", {"en": "X"}, parents=["top"]),
+            Concept("y", {"en": "Y"}, parents=["top"]),
+            Concept("z", {"en": "Z"}, parents=[parent]),
+        ]
+        system = Levelwise(dataclasses.replace(CONFIG, expand="lowest"))
+        stage = system.stage(corpus, DEV, LabelSpace.of(corpus, build(concepts)))
+        made_from.append(system._made_from(stage, stage.tables, ()))
+    one, other = made_from
+    assert {name for name in one if one[name] != other[name]} == {"ancestors", "targets"}
+
+
+def test_a_kill_before_checkpoints_were_removed_leaves_none_behind(tmp_path):
+    def make(folder: Path | None) -> dict[str, np.ndarray]:
+        assert folder is not None
+        folder.mkdir(exist_ok=True)
+        (folder / "log.jsonl").write_text('{"epoch": 1}\n')
+        return {"a": np.ones(1)}
+
+    pieces = Pieces(tmp_path, {}, {}, 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Pieces, "_clear", lambda *_: None)  # killed before
+        pieces.get("piece", make)
+    assert len(list(tmp_path.glob("*.running"))) == 1
+    assert pieces.get("piece", make)["a"] == 1
+    assert not list(tmp_path.glob("*.running"))
+    assert json.loads((tmp_path / "log.jsonl").read_text()) == {"piece": "piece", "epoch": 1}
 
 
 @pytest.mark.parametrize("sets", ["pooling", "bag"])
@@ -459,9 +530,9 @@ def test_saved_and_loaded_with_pointer_it_decides_the_same(work, tmp_path):
     merged = fitted(work, merge="pointer")
     merged.save(tmp_path)
     loaded = Levelwise.load(tmp_path, LABELS)
-    for mine, theirs in ((loaded.decide(TEST), merged.decide(TEST)),):
-        np.testing.assert_array_equal(mine.columns, theirs.columns)
-        np.testing.assert_array_equal(mine.probabilities, theirs.probabilities)
+    mine, theirs = loaded.decide(TEST), merged.decide(TEST)
+    np.testing.assert_array_equal(mine.columns, theirs.columns)
+    np.testing.assert_array_equal(mine.probabilities, theirs.probabilities)
     assert loaded.curves == json.loads(json.dumps(merged.curves))
 
 
@@ -477,7 +548,9 @@ def test_an_ontology_is_needed_and_the_message_offers_another_way():
     assert "cluster" in caught.value.hint
 
 
-def test_clusters_stand_in_for_an_ontology_and_are_never_answers(tmp_path):
+def test_clusters_stand_in_for_an_ontology_and_are_never_answers(tmp_path, monkeypatch):
+    from ontodex.models import levelwise
+
     system = Levelwise(dataclasses.replace(CONFIG, ontology="cluster", train=BRIEF))
     many = Corpus.of(
         [
@@ -486,7 +559,16 @@ def test_clusters_stand_in_for_an_ontology_and_are_never_answers(tmp_path):
         ]
     )
     labels = LabelSpace.of(many)
+    golds: list[int] = []
+    original = levelwise.best_moves
+
+    def watched(rankings: object, of_levels: list[csr_array], thresholds: object) -> object:
+        golds.extend(gold.nnz for gold in of_levels)
+        return original(rankings, of_levels, thresholds)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(levelwise, "best_moves", watched)
     system.fit(many, many, labels)
+    assert golds == [60, 60]  # a cluster is true of dev documents where a label below it is
     assert [level.number for level in system.levels] == [1, 2]
     assert len(system.levels[0]) == 2
     assert len(system.levels[1]) == 20
@@ -687,14 +769,15 @@ def test_expanded_gold_teaches_ancestors_but_final_gold_stays_as_it_is():
         ]
     )
     labels = LabelSpace.of(leaves, ONTOLOGY)
-    from ontodex.models.level_plan import gold_by_level, place_labels
-
-    placed = place_labels(labels, max_level=7, rule="min")
-    gold = labels.gold(leaves)
-    plain = gold_by_level(gold, labels, placed, "none")[1]
-    lifted = gold_by_level(gold, labels, placed, "lowest")[1]
-    assert lifted.nnz > plain.nnz
-    assert (csr_array(lifted - plain) < 0).nnz == 0
+    plain, lifted = (
+        Levelwise(dataclasses.replace(CONFIG, expand=expand)).stage(leaves, DEV, labels)
+        for expand in ("none", "lowest")
+    )
+    for stage in (plain, lifted):
+        assert (stage.gold != labels.gold(leaves)).nnz == 0
+    assert (lifted.targets.local[0].toarray() >= plain.targets.local[0].toarray()).all()
+    assert lifted.targets.local[0].nnz > plain.targets.local[0].nnz
+    assert (lifted.targets.local[1] != plain.targets.local[1]).nnz == 0
 
 
 CHILD = """

@@ -37,7 +37,7 @@ from ontodex.train.loop import LoopConfig
 
 Stream = tuple[Tensor, ...]  # ids (n, t) padded with 0, lengths (n,)
 Inputs = Literal["words", "words+keywords", "words+keywords+levels"]
-Shares = Sequence[Tensor]  # for each level, the logits its labels start with
+Starts = Sequence[Tensor]  # for each level, the logits its labels start with
 Sets = Mapping[str | int, Read]  # "keywords", and by the place of a level the labels there
 NEIGHBOURS = frozenset({"above", "below"})  # the streams that only pass 2 has
 KERNEL_UNITS = (64, 128, 256)  # of LSTMs that models/lstm_kernel.py takes
@@ -50,7 +50,8 @@ class LevelwiseConfig(PhraseConfig, NeuralConfig):
     ontology: Literal["given", "cluster"] = "given"  # cluster: levels from a tree of the labels
     max_level: int = 7  # deeper concepts fold into this level; 1 = one flat network
     level_of: LevelRule = "min"  # a concept with several positions: the shallowest or the deepest
-    # Of more than 16 tops: dealt out to 16 categories of like size, or the 15 largest and the rest.
+    # Of more than 16 tops: dealt out to 16 categories of like size, or the 15 largest and the rest;
+    # where something is pooled.
     categories: Categories = "dealt"
     expand: Expand = "none"  # ancestors added to gold for training (paper: lowest)
     documents: Literal["level", "all"] = "all"  # level (paper): those with labels at a level
@@ -78,14 +79,17 @@ class LevelwiseConfig(PhraseConfig, NeuralConfig):
     sets: Literal["pooling", "bag"] = "bag"  # how keywords and labels are read (paper: pooling)
     value: int = 512  # width in which labels attend, for the reader `attention`
     bag: int = 1024  # width of a bag of words beside the reader; 0 = none (paper)
-    pooling: Pooling = "dynamic"  # chunks of a category: by its size, one, or `chunks`
+    # Where something is pooled, chunks of a category: by its size, one, or `chunks`.
+    pooling: Pooling = "dynamic"
     chunks: int = 32  # P, the most chunks a category can get
     bottleneck: int = 512  # units of each category, where it is pooled
-    row_norm: float = 3.0  # greatest norm of an output row; 0 = any
+    row_norm: float = 3.0  # greatest norm of an output row, where it is pooled; 0 = any
     word_dropout: float = 0.3  # of word vectors
     dropout: float = 0.5  # of what is pooled
     first_lambda: float = 0.5  # OFO without prior: the threshold before a label was met
-    ofo_prior: float = 50.0  # decisions for which the one threshold of a level counts; paper: 0
+    # Decisions for which the one threshold of all labels counts (of a level's, in the tables by
+    # level); paper: 0.
+    ofo_prior: float = 50.0
     ofo_passes: int = 3  # times over the training documents
     # The levels' labels into one set: pointer generator, the most probable, OFO's union.
     merge: Literal["pointer", "sampling", "threshold"] = "pointer"
@@ -95,10 +99,11 @@ class LevelwiseConfig(PhraseConfig, NeuralConfig):
     def __post_init__(self) -> None:
         NeuralConfig.__post_init__(self)
         PhraseConfig.__post_init__(self)
-        for name in ("max_level", "neighbours", "maps", "set_maps", "hidden", "value", "chunks"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("bottleneck", "keyword_count", "second_epochs", "ofo_passes"):
+        at_least_1 = (
+            "max_level", "neighbours", "maps", "set_maps", "hidden", "value", "chunks",
+            "bottleneck", "keyword_count", "second_epochs", "ofo_passes",
+        )  # fmt: skip
+        for name in at_least_1:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.folds < 2:
@@ -340,7 +345,7 @@ class LevelNetworks(nn.Module):
     """One network a level; all read one table of words, one of keywords and one of labels."""
 
     def __init__(
-        self, config: LevelwiseConfig, levels: Sequence[Level], tables: Tables, start: Shares
+        self, config: LevelwiseConfig, levels: Sequence[Level], tables: Tables, start: Starts
     ) -> None:
         super().__init__()
         self.words = Words(tables.n_words, config.width, config.word_dropout, tables.words)

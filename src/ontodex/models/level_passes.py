@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,7 @@ class Stage:
     dev_targets: Targets
     at_level: Mapping[int, csr_array]  # the gold of each level, never expanded
     gold: csr_array  # the same of all levels: (documents, learned labels)
+    dev_at_level: Mapping[int, csr_array]
     dev_gold: csr_array
     tables: Tables
 
@@ -331,30 +333,32 @@ class Pieces:
         plan = json.dumps(self.made_from, sort_keys=True)
         key = hashlib.sha256(plan.encode()).hexdigest()[:12]
         place = self.folder / f"{name.replace(' ', '-')}-{key}"
+        running = place.with_name(place.name + ".running")
         if place.is_dir():
             logger.info("%s: finished before", name)
+            self._clear(running, name)
             found = store.load_tensors(place, "arrays")
             self.seconds[name] = float(found.pop("seconds")[0])
             return found
-        running = place.with_name(place.name + ".running")
         earlier = store.earlier_seconds(running)
         arrays = make(running)
         self.seconds[name] = earlier + time.monotonic() - began
         with atomic_folder(place) as temporary:
             took = {"seconds": np.array([self.seconds[name]])}
             store.save_tensors(temporary, "arrays", {**arrays, **took})
-        self._log(running, name)
-        shutil.rmtree(running, ignore_errors=True)
+        self._clear(running, name)
         logger.info("%s: %.0f s", name, self.seconds[name])
         return arrays
 
-    def _log(self, running: Path, name: str) -> None:
-        """The piece's log at the end of the one log of this training."""
+    def _clear(self, running: Path, name: str) -> None:
+        """Remove the checkpoints of a finished piece, where no kill came between and left them, and
+        put its log at the end of the one log of this training."""
         own = running / "log.jsonl"
         if own.exists() and self.folder is not None:
             lines = [json.loads(line) for line in own.read_text(encoding="utf-8").splitlines()]
             with (self.folder / "log.jsonl").open("a", encoding="utf-8") as file:
                 file.writelines(json.dumps({"piece": name, **line}) + "\n" for line in lines)
+        shutil.rmtree(running, ignore_errors=True)
 
 
 def fold_of(n_docs: int, folds: int, seed: int) -> NDArray[np.int64]:
@@ -387,7 +391,7 @@ def cross_fit(
     """Train a pass; from the weights of an earlier one on where they are given. `keep` those of the
     folds where a later pass may go on from them."""
     config, n_docs = trainer.config, len(trainer.data.words)
-    everything = np.arange(n_docs)
+    everything, fold = np.arange(n_docs), fold_of(n_docs, config.folds, config.train.seed)
     starts: Sequence[Arrays | None] = earlier or [None] * (1 + config.folds)
     shown = f"{name}, levels {trainer.levels[0].number} to {trainer.levels[-1].number}"
 
@@ -397,37 +401,31 @@ def cross_fit(
 
     weights = [pieces.get(name, whole)]
     network = restore(trainer.network(everything), weights[0])
-    fold = fold_of(n_docs, config.folds, config.train.seed)
-    parts: list[Arrays] = []
-    rows: list[Rows] = []
-    for number in range(config.folds):
+
+    def of_fold(number: int, folder: Path | None) -> Arrays:
+        """What networks trained without a fold say of it, and they themselves."""
+        title = pieces.title(f"{shown}, fold {number + 1} of {config.folds}")
         inside, outside = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
-        if not len(inside):
-            continue
+        own = network  # a corpus of one document has nothing outside its fold
+        if len(outside):
+            own = trainer.fit(outside, folder, title, starts[number + 1])
+        found = predict(own, trainer.levels, trainer.data, inside, DEPTH, trainer.device)
+        said = {
+            f"{kind}.{place}": array
+            for place, ranking in enumerate(found)
+            for kind, array in (("columns", ranking.columns), ("p", ranking.probabilities))
+        }
+        return {**said, **(weights_of(own) if keep else {})}
 
-        def out_of_fold(
-            folder: Path | None, number: int = number, inside: Rows = inside, rest: Rows = outside
-        ) -> Arrays:
-            title = pieces.title(f"{shown}, fold {number + 1} of {config.folds}")
-            # A corpus of one document has nothing outside its fold.
-            own = network
-            if len(rest):
-                own = trainer.fit(rest, folder, title, starts[number + 1])
-            found = predict(own, trainer.levels, trainer.data, inside, DEPTH, trainer.device)
-            said = {
-                f"{kind}.{place}": array
-                for place, ranking in enumerate(found)
-                for kind, array in (("columns", ranking.columns), ("p", ranking.probabilities))
-            }
-            return {**said, **(weights_of(own) if keep else {})}
-
-        parts.append(pieces.get(f"{name} fold {number + 1}", out_of_fold))
-        rows.append(inside)
-    order = np.argsort(np.concatenate(rows))
+    parts = [
+        pieces.get(f"{name} fold {number + 1}", partial(of_fold, number))
+        for number in np.unique(fold).tolist()
+    ]
+    back = np.argsort(np.argsort(fold, kind="stable"))  # from fold by fold to the corpus
     said = [
         Ranking(
-            np.concatenate([part[f"columns.{place}"] for part in parts])[order],
-            np.concatenate([part[f"p.{place}"] for part in parts])[order],
+            np.concatenate([part[f"columns.{place}"] for part in parts])[back],
+            np.concatenate([part[f"p.{place}"] for part in parts])[back],
         )
         for place in range(len(trainer.levels))
     ]
@@ -457,21 +455,3 @@ def restore(network: LevelNetworks, weights: Mapping[str, NDArray[Any]]) -> Leve
         state[name] = torch.from_numpy(seen.astype(np.float32))
     network.load_state_dict(state)
     return network.eval()
-
-
-__all__ = [
-    "Arrays",
-    "Batch",
-    "Crossed",
-    "Pieces",
-    "Stage",
-    "Streams",
-    "Targets",
-    "Trainer",
-    "cross_fit",
-    "encode_labels",
-    "neighbour_streams",
-    "predict",
-    "restore",
-    "weights_of",
-]

@@ -82,6 +82,7 @@ from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 
 logger = logging.getLogger(__name__)
 
+PIECES = 1  # changes where finished pieces would not be made the same way any more
 # What pass 1 does not depend on; trainings that differ in these share it.
 _AFTER_PASS_1 = (
     "inputs", "neighbours", "second", "second_epochs", "second_lr", "average_passes",
@@ -191,6 +192,7 @@ class Levelwise:
             Targets(self.levels, dev_levels, every=False),
             at_level,
             csr_array(reduce(add, at_level.values())[:, : labels.n_seen]),
+            dev_levels,
             dev_gold,
             self.reading.prepared_tables(train, labels.ids[: labels.n_seen]),
         )
@@ -258,7 +260,9 @@ class Levelwise:
         if not self.config.move_odds:
             moves = np.zeros(len(self.levels))
         elif is_last:
-            golds = [gold_of(stage.dev_gold, level.columns) for level in self.levels]
+            golds = [
+                gold_of(stage.dev_at_level[level.number], level.columns) for level in self.levels
+            ]
             moves = best_moves(said.dev, golds, ofo.thresholds)
         else:
             moves = matching_moves(said.train, said.dev, ofo.thresholds)
@@ -273,13 +277,18 @@ class Levelwise:
     def _made_from(self, stage: Stage, tables: Tables, later: Sequence[str]) -> dict[str, Any]:
         settings = dataclasses.asdict(self.config)
         kept = {name: value for name, value in settings.items() if name not in later}
+        assert self.merging is not None
+        vectors = (tables.words, tables.keywords, tables.labels)
         return {
+            "format": PIECES,
             "settings": kept,
             "keywords": self.config.reads_keywords,
             "train": stage.train.key,
             "dev": stage.dev.key,
             "levels": level_plan.to_json(self.levels),
-            "vectors": [_digest(t) for t in (tables.words, tables.keywords, tables.labels)],
+            "ancestors": _digest_of(self.merging.hierarchy.ancestors),
+            "targets": [_digest_of(gold) for gold in stage.targets.local],
+            "vectors": ["" if t is None else _digest(t.numpy()) for t in vectors],
         }
 
     def _with_neighbours(self, stage: Stage, predictions: Sequence[Ranking]) -> Stage:
@@ -355,10 +364,13 @@ class Levelwise:
             )
         return self.reading.streams(corpus, self.device)
 
-    def _predict(self, streams: Streams, depth: int) -> list[list[Ranking]]:
+    def _predict(
+        self, streams: Streams, depth: int, passes: Sequence[Pass] | None = None
+    ) -> list[list[Ranking]]:
+        """For each of these passes (None: all), what its levels say."""
         answers: list[list[Ranking]] = []
         found: list[Ranking] = []
-        for one in self.passes:
+        for one in self.passes if passes is None else passes:
             if answers:
                 neighbours = self._neighbours(answers[-1])
                 streams = dataclasses.replace(streams, neighbours=neighbours)
@@ -385,7 +397,7 @@ class Levelwise:
             return []
         streams = self._streams(Corpus.of([doc]))
         if len(self.passes) > 1:
-            neighbours = self._neighbours(self._predict(streams, DEPTH)[0])
+            neighbours = self._neighbours(self._predict(streams, DEPTH, self.passes[:1])[0])
             streams = dataclasses.replace(streams, neighbours=neighbours)
         label = int(np.searchsorted(self.levels[place].columns, column))
         weights = _word_weights(network, place, label, streams)
@@ -479,8 +491,13 @@ class Levelwise:
         return LevelNetworks(self.config, self.levels, tables, start).to(self.device)
 
 
-def _digest(tensor: torch.Tensor | None) -> str:
-    return "" if tensor is None else hashlib.sha256(tensor.numpy().tobytes()).hexdigest()
+def _digest(*arrays: NDArray[Any]) -> str:
+    return hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
+
+
+def _digest_of(matrix: csr_array) -> str:
+    """Of where a matrix of zeros and ones has ones, whatever integers its places are kept in."""
+    return _digest(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64))
 
 
 def _word_weights(
