@@ -116,11 +116,12 @@ def main(given: Sequence[str] | None = None) -> None:
 
 
 def read_results(out: Path) -> Results:
-    """The result files below a folder, by row."""
+    """The result files below a folder, by row; a file of `--beside` may lie among them."""
     by_row: dict[str, list[Any]] = {}
     for path in sorted(out.glob("*-*.json")):
         result = json.loads(path.read_text(encoding="utf-8"))
-        by_row.setdefault(result["row"], []).append(result)
+        if "row" in result:
+            by_row.setdefault(result["row"], []).append(result)
     return by_row
 
 

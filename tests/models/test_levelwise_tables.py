@@ -222,6 +222,14 @@ def test_other_systems_join_table_4_and_the_claims(tables, tmp_path):
     assert not any("`attentive`" in line for line in said_of(tables, tmp_path, **beside))
 
 
+def test_a_file_of_other_systems_may_lie_among_the_results(tables, tmp_path):
+    written(tmp_path)
+    (tmp_path / "beside-eurlex.json").write_text('{"parabel, OFO": {"MaF": 60.0}}')
+    assert set(tables.read_results(tmp_path)) == {
+        "full", "words", "keywords", "threshold", "max", "sampling",
+    }  # fmt: skip
+
+
 def test_training_time_is_divided_among_the_levels_and_what_they_share(tables, tmp_path):
     """Both passes took 100 s, of which all levels share 40 and level 1 has 20."""
     written(tmp_path)
