@@ -331,6 +331,32 @@ def cost_table(results: Results) -> str:
 
 # ---------------------------------------------------------------------------------------- claims
 
+CLAIMS = (  # on test: the metric, the row that should be better, and the other
+    ("dynamic pooling beats max pooling", "MaF", "full", "max"),
+    ("the pointer generator beats sampling", "MaF", "full", "sampling"),
+    ("level-based recalls more than label-based", "MaR", "full", "label"),
+    ("label-based is more precise", "MaP", "label", "full"),
+    # `full` has pass 2 and the pointer generator too; `keywords` differs from `flat` in its levels
+    # alone, as the default's `attentive-keywords` does from `attentive-flat`.
+    ("(ours) levels beat one flat network", "MaF", "full", "flat"),
+    ("(ours) levels beat one flat network", "MiF", "full", "flat"),
+    ("(ours) levels alone beat one flat network", "MaF", "keywords", "flat"),
+    ("(ours) levels alone beat one flat network", "MiF", "keywords", "flat"),
+    ("(ours) the default's levels beat one flat network", "MaF", "attentive", "attentive-flat"),
+    ("(ours) the default's levels beat one flat network", "MiF", "attentive", "attentive-flat"),
+    (
+        "(ours) the default's levels alone beat one flat network",
+        "MaF", "attentive-keywords", "attentive-flat",
+    ),
+    (
+        "(ours) the default's levels alone beat one flat network",
+        "MiF", "attentive-keywords", "attentive-flat",
+    ),
+    ("(ours) the pointer beats OFO's union", "MiF", "full", "threshold"),
+    ("(ours) both passes beat the second", "MiF", "averaged", "full"),
+    ("(ours) both passes of the default beat the second", "MiF", "attentive", "attentive-last"),
+    ("(ours) attention beats pooling", "MiF", "attention", "full"),
+)  # fmt: skip
 HELD, WITHIN, NOT_HELD = "**held**", "**within the spread of seeds**", "**not held**"
 
 
@@ -371,17 +397,7 @@ def claims_list(results: Results, beside: Beside) -> str:
         *added_claim(results, f"{stream} add at every level", "MiF", *BLOCKS[:2]),
         *added_claim(results, "neighbour levels add at every level", "MaF", *BLOCKS[1:]),
         *added_claim(results, "neighbour levels add at every level", "MiF", *BLOCKS[1:]),
-        *test_claim(results, "dynamic pooling beats max pooling", "MaF", "full", "max"),
-        *test_claim(results, "the pointer generator beats sampling", "MaF", "full", "sampling"),
-        *test_claim(results, "level-based recalls more than label-based", "MaR", "full", "label"),
-        *test_claim(results, "label-based is more precise", "MaP", "label", "full"),
-        *test_claim(results, "(ours) levels beat one flat network", "MaF", "full", "flat"),
-        *test_claim(results, "(ours) levels beat one flat network", "MiF", "full", "flat"),
-        *test_claim(results, "(ours) the pointer beats OFO's union", "MiF", "full", "threshold"),
-        *test_claim(results, "(ours) both passes beat the second", "MiF", "averaged", "full"),
-        *test_claim(results, "(ours) and here too", "MiF", "attentive", "attentive-last"),
-        *test_claim(results, "(ours) attention beats pooling", "MiF", "attention", "full"),
-        *test_claim(results, "(ours) so do its levels", "MiF", "attentive", "attentive-flat"),
+        *(line for claim in CLAIMS for line in test_claim(results, *claim)),
         *beside_claims(results, beside),
         *rare_sentence(results),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -326,8 +327,19 @@ def test_the_rows_of_the_tables_are_all_that_the_claims_name(bench, tables, tmp_
     for row in bench.TABLED:
         text = json.dumps(result(row, 1, 50, levels, levels))
         (tmp_path / f"{row}-1.json").write_text(text)
-    claims = tables.claims_list(tables.read_results(tmp_path), {})
-    assert claims.count("\n- ") == 18
+    results = tables.read_results(tmp_path)
+    assert all({better, worse} <= results.keys() for *_, better, worse in tables.CLAIMS)
+    assert tables.claims_list(results, {}).count("\n- ") == 6 + len(tables.CLAIMS) + 1
+
+
+def test_levels_are_also_compared_with_a_flat_network_that_differs_in_nothing_else(bench, tables):
+    """Both metrics, in the paper's form and in the default."""
+    for better, worse in (("keywords", "flat"), ("attentive-keywords", "attentive-flat")):
+        metrics = {metric for _, metric, *rows in tables.CLAIMS if rows == [better, worse]}
+        assert metrics == {"MaF", "MiF"}
+        one, other = (build(Levelwise.Config, bench.ROWS[row], "model") for row in (better, worse))
+        # One level has no neighbours: it reads words and keywords whatever `inputs` says.
+        assert replace(other, max_level=one.max_level, inputs=one.inputs) == one
 
 
 TINY = {
