@@ -53,7 +53,9 @@ def level(top_k: float, ofo: float, *, micro: float | None = None, k: int = 2) -
     }
 
 
-def result(row: str, seed: int, f: float, *passes: dict[str, Any], hit: int = 0) -> dict[str, Any]:
+def result(
+    row: str, seed: int, f: float, *passes: dict[str, Any], hit: int = 0, predicted: int = 50
+) -> dict[str, Any]:
     return {
         "row": row,
         "seed": seed,
@@ -65,7 +67,7 @@ def result(row: str, seed: int, f: float, *passes: dict[str, Any], hit: int = 0)
         "test": dict.fromkeys((*MEASURES, *RANKED), f),
         "dev": dict.fromkeys(MEASURES, f),
         "passes": [{"levels": levels} for levels in passes],
-        "rare": {"10 to 14": {"labels": 3, "true": 40, "predicted": 50, "hit": hit}},
+        "rare": {"10 to 14": {"labels": 3, "true": 40, "predicted": predicted, "hit": hit}},
         "curves": {"1": {"documents": [1, 2], **{n: [0.1, 0.2] for n in ("MaP", "MaR", "MaF")}}},
         "share of a step": {"shared": 0.4, "1": 0.2, "2": 0.4},
     }
@@ -193,15 +195,25 @@ def test_keywords_of_authors_are_called_keywords(tables, tmp_path):
 
 
 def test_rare_labels_are_a_sentence_about_two_rows_that_were_tuned_alike(tables, tmp_path):
-    """10 of 40 occurrences are 25 %, of 50 predictions 20 %; 14 are 35 % and 28 %."""
+    """10 of 40 occurrences are 25 %, of 50 predictions 20 %, F 20 / 90; 14 are 35 % and 28 %."""
     written(tmp_path)
     (line,) = tables.rare_sentence(tables.read_results(tmp_path))
-    assert "of the 40 test occurrences of 3 labels" in line
-    assert "25.0 % are found without neighbour levels" in line
-    assert "(`keywords`: 50 predictions, precision 20.0 %)" in line
-    assert "35.0 % with them (`threshold`: 50 predictions, precision 28.0 %)" in line
+    assert "**held** (one seed, 1): of the 40 test occurrences of 3 labels" in line
+    without = "F 22.2 (`keywords`: recall 25.0, precision 20.0, 50 predictions)"
+    assert f"without neighbour levels {without}" in line
+    assert "with them F 31.1 (`threshold`: recall 35.0, precision 28.0, 50 predictions)" in line
     (tmp_path / "keywords-1.json").unlink()
     assert tables.rare_sentence(tables.read_results(tmp_path)) == []
+
+
+def test_rare_labels_are_not_helped_by_more_predictions_alone(tables, tmp_path):
+    """12 of 40 are more than 10; but among 120 predictions F is 24 / 160, below 20 / 90."""
+    levels = {"1": level(40, 50)}
+    few = result("keywords", 1, 60, levels, hit=10)
+    many = result("threshold", 1, 60, levels, levels, hit=12, predicted=120)
+    (line,) = tables.rare_sentence({"keywords": [few], "threshold": [many]})
+    assert "**not held**" in line
+    assert "F 15.0 (`threshold`: recall 30.0, precision 10.0, 120 predictions)" in line
 
 
 def test_every_block_shows_its_own_k_and_every_level_its_documents(tables, tmp_path):
