@@ -110,7 +110,7 @@ def test_claims_are_held_or_not_held_with_their_numbers(tables, tmp_path):
     written(tmp_path)
     said = said_of(tables, tmp_path)
     neighbours = said["- neighbour levels add at every level, MaF"]
-    assert "**not held** (seeds 1, 2): 1 of 2 levels: level 1 50.00 -> 60.00" in neighbours
+    assert "**not held** (`full`, seeds 1, 2): 1 of 2 levels: level 1 50.00 -> 60.00" in neighbours
     assert "level 2 45.00 -> 44.00" in neighbours
     pooling = said["- dynamic pooling beats max pooling"]
     assert "**not held** (one seed, 1): MaF 70.00 of `full`, 73.00 of `max`" in pooling
@@ -158,7 +158,8 @@ def test_a_claim_about_every_level_is_as_good_as_its_worst_level(tables, tmp_pat
         (tmp_path / f"full-{seed}.json").write_text(text)
     line = said_of(tables, tmp_path)["- neighbour levels add at every level, MaF"]
     assert (
-        "**within the spread of seeds** (seeds 1, 2): 1 of 2 levels (1 within the spread)" in line
+        "**within the spread of seeds** (`full`, seeds 1, 2): 1 of 2 levels (1 within the spread)"
+        in line
     )
 
 
@@ -167,16 +168,37 @@ def test_ofo_is_judged_in_every_block_by_macro_and_by_micro_f(tables, tmp_path):
     said = said_of(tables, tmp_path)
     macro = said["- OFO beats the best fixed K at every level, MaF"]
     assert "**held**" in macro
-    assert "2 of 2 levels with words, 2 of 2 levels with words, phrases," in macro
-    assert "level 1 41.00 -> 60.00" in macro, "the numbers of the last block"
+    assert "2 of 2 levels with words (`words`, one seed, 1), 2 of 2 levels with words, ph" in macro
+    assert "2 of 2 levels with words, phrases, levels (`full`, seeds 1, 2); the last: " in macro
+    assert "the last: level 1 41.00 -> 60.00" in macro
     micro = said["- OFO beats the best fixed K at every level, MiF"]
-    assert "**not held**: 1 of 2 levels with words, 2 of 2" in micro
+    assert "**not held**: 1 of 2 levels with words (`words`, one seed, 1), 2 of 2" in micro
+
+
+def test_what_is_said_of_levels_names_its_rows_and_seeds(tables, tmp_path):
+    written(tmp_path)
+    said = said_of(tables, tmp_path)
+    added = said["- phrases add at every level, MaF"]
+    assert "**held** (`words`, `full`, one seed, 1): 2 of 2 levels" in added
+    text = tables.level_table(tables.read_results(tmp_path), tables.MICRO, "")
+    assert "Rows: words: `words`, one seed, 1; words, phrases: `full`, seeds 1, 2;" in text
+
+
+def test_levels_of_the_default_are_judged_in_lines_of_their_own(tables, tmp_path):
+    written(tmp_path)
+    passes = {"1": level(40, 50)}, {"1": level(41, 55)}
+    (tmp_path / "attentive-3.json").write_text(json.dumps(result("attentive", 3, 74, *passes)))
+    said = said_of(tables, tmp_path)
+    ofo = said["- (ours) with the default OFO beats the best fixed K at every level, MiF"]
+    assert "1 of 1 levels with words, phrases (`attentive`, one seed, 3)" in ofo
+    second = said["- (ours) the default's second pass adds at every level, MaF"]
+    assert "**held** (`attentive`, one seed, 3): 1 of 1 levels: level 1 50.00 -> 55.00" in second
 
 
 def test_phrases_are_not_called_keywords(tables, tmp_path):
     written(tmp_path)
     said = said_of(tables, tmp_path)
-    assert "**held** (one seed, 1): 2 of 2 levels" in said["- phrases add at every level, MaF"]
+    assert "**held**" in said["- phrases add at every level, MaF"]
     assert not any(line.startswith("- keywords add") for line in said)
     text = tables.level_table(tables.read_results(tmp_path), tables.MICRO, "")
     assert "words, phrases, levels: MiF" in text
@@ -341,7 +363,7 @@ def test_the_rows_of_the_tables_are_all_that_the_claims_name(bench, tables, tmp_
         (tmp_path / f"{row}-1.json").write_text(text)
     results = tables.read_results(tmp_path)
     assert all({better, worse} <= results.keys() for *_, better, worse in tables.CLAIMS)
-    assert tables.claims_list(results, {}).count("\n- ") == 6 + len(tables.CLAIMS) + 1
+    assert tables.claims_list(results, {}).count("\n- ") == 10 + len(tables.CLAIMS) + 1
 
 
 def test_levels_are_also_compared_with_a_flat_network_that_differs_in_nothing_else(bench, tables):
