@@ -6,8 +6,9 @@
 
 The folder is what `ontodex prepare train dev test --out` wrote; nothing outside the core is needed,
 so this runs on a GPU machine. What is finished lies below `out`: a command that was stopped goes
-on, and rows that differ only after pass 1 or pass 2 share them. At the end levelwise_tables.py
-makes tables, claims and figures of all result files in `out`; `--paper` and `--beside` are its own.
+on, and rows that differ only after pass 1 or pass 2 share them; a result that was made from other
+settings or documents is refused. At the end levelwise_tables.py makes tables, claims and figures of
+all result files in `out`; `--paper` and `--beside` are its own.
 `--steps N` only measures what a step of training costs.
 """
 
@@ -32,7 +33,9 @@ from ontodex.config import build, merged, read
 from ontodex.decide.threshold import above
 from ontodex.evaluate import evaluate
 from ontodex.evaluate.sets import count_by_document, count_by_label, macro, micro
+from ontodex.files import digest
 from ontodex.models.level_decide import DEPTH, MOVES, moved, refine
+from ontodex.models.level_network import LevelwiseConfig
 from ontodex.models.level_passes import Batch, neighbour_streams, precision
 from ontodex.models.level_plan import gold_of
 from ontodex.models.levelwise import Levelwise
@@ -102,7 +105,7 @@ JUDGED = ("MiF", "MaF")  # of a level
 RARE = ((10, 14), (15, 19), (20, 29), (30, 39), (40, 50))  # training documents of rare labels
 
 
-def main() -> None:
+def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("out", type=Path)
@@ -117,28 +120,41 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="only time so many steps of each row")
     parser.add_argument("--paper", action="store_true", help="the paper's figures beside ours")
     parser.add_argument("--beside", type=Path, help="a file of results of other systems")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(given)
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
     corpora = {part: Corpus.open(arguments.folder / part) for part in ("train", "dev", "test")}
     ontology = read_ontology(arguments.ontology)
     labels = LabelSpace.of(corpora["train"], ontology, min_count=arguments.min_count)
-    arguments.out.mkdir(parents=True, exist_ok=True)
+    sources = {
+        "min_count": arguments.min_count,
+        "corpora": {part: corpus.key for part, corpus in corpora.items()},
+        "ontology": digest(arguments.ontology),
+    }
+    jobs = []
     for seed in arguments.seeds:
         for row in arguments.rows:
-            result = arguments.out / f"{row}-{seed}.json"
-            if not result.exists():
-                system = begin(row, seed, arguments.common, arguments.over)
-                if arguments.steps:
-                    time_steps(row, system, corpora, labels, arguments.steps)
-                    continue
-                system.work = arguments.out / "work"
-                system.work.mkdir(parents=True, exist_ok=True)
-                found = {"row": row, "seed": seed, **measure(system, corpora, labels)}
-                result.write_text(json.dumps(found, indent=1) + "\n")
-            say(json.dumps(summary(json.loads(result.read_text()))))
-    if not arguments.steps:
-        beside = ["--beside", str(arguments.beside)] if arguments.beside else []
-        levelwise_tables.main([str(arguments.out), *["--paper"] * arguments.paper, *beside])
+            config = settings(row, seed, arguments.common, arguments.over)
+            made_from = {"model": dataclasses.asdict(config), **sources}
+            head = {"row": row, "seed": seed, "made from": made_from}
+            jobs.append((arguments.out / f"{row}-{seed}.json", head, config))
+    if arguments.steps:
+        for _, head, config in jobs:
+            time_steps(head["row"], begin(config), corpora, labels, arguments.steps)
+        return
+    for result, head, _ in jobs:  # before the first hour of training
+        if result.exists():
+            check_same(result, head["made from"])
+    work = arguments.out / "work"
+    work.mkdir(parents=True, exist_ok=True)
+    for result, head, config in jobs:
+        if not result.exists():
+            system = begin(config)
+            system.work = work
+            found = {**head, **measure(system, corpora, labels)}
+            result.write_text(json.dumps(found, indent=1) + "\n")
+        say(json.dumps(summary(json.loads(result.read_text()))))
+    beside = ["--beside", str(arguments.beside)] if arguments.beside else []
+    levelwise_tables.main([str(arguments.out), *["--paper"] * arguments.paper, *beside])
 
 
 def say(line: str) -> None:
@@ -146,12 +162,39 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def begin(row: str, seed: int, common: Sequence[str], over: Sequence[str]) -> Levelwise:
-    """The system of a row."""
+def settings(row: str, seed: int, common: Sequence[str], over: Sequence[str]) -> LevelwiseConfig:
+    """Those of a row."""
     model = merged(read(None, common).get("model", {}), ROWS[row])
     model = merged(model, read(None, over).get("model", {}))
     model = merged(model, {"train": {"seed": seed}, "pointer": {"train": {"seed": seed}}})
-    return Levelwise(build(Levelwise.Config, model, "model"), device=pick("auto"))
+    return build(Levelwise.Config, model, "model")
+
+
+def begin(config: LevelwiseConfig) -> Levelwise:
+    return Levelwise(config, device=pick("auto"))
+
+
+def check_same(result: Path, made_from: Mapping[str, Any]) -> None:
+    """Refuse a result that is not of what is asked for, or does not say what it is of."""
+    there = flat(json.loads(result.read_text()).get("made from", {}))
+    asked = flat(json.loads(json.dumps(made_from)))  # lists for tuples, as in the file
+    others = [name for name in asked | there if asked.get(name) != there.get(name)]
+    differ = [f"{name} is {there.get(name)}, not {asked.get(name)}" for name in others]
+    if differ:
+        said = "; ".join(differ) if there else "it is older and does not say from what"
+        raise SystemExit(
+            f"{result} was made from something else than is asked for now: {said}. "
+            "Take another folder for the results, or remove this file."
+        )
+
+
+def flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """The values of tables within tables, by dotted names."""
+    found: dict[str, Any] = {}
+    for name, value in table.items():
+        inner = isinstance(value, dict)
+        found |= flat(value, f"{above}{name}.") if inner else {above + name: value}
+    return found
 
 
 def measure(system: Levelwise, corpora: Mapping[str, Corpus], labels: LabelSpace) -> dict[str, Any]:

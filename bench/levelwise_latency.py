@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from levelwise import ROWS, begin
+from levelwise import ROWS, begin, settings
 from ontodex.decide.calibrate import Calibration
 from ontodex.decide.ofo import OFO
 from ontodex.models.levelwise import Levelwise, Pass
@@ -46,7 +46,7 @@ def main() -> None:
     corpora = {part: Corpus.open(arguments.folder / part) for part in ("train", "dev")}
     labels = LabelSpace.of(corpora["train"], read_ontology(arguments.ontology))
     over = [f"model.pointer.max_labels={EMITTED}"]
-    system = begin(arguments.row, 1, arguments.common, over)
+    system = begin(settings(arguments.row, 1, arguments.common, over))
     docs = open_corpus(arguments.texts)
     texts = [docs[i] for i in range(arguments.documents)]
     untrained(system, corpora, labels, Corpus.of(texts))

@@ -17,6 +17,7 @@ from ontodex.config import build, merged
 from ontodex.experiment import read_plan
 from ontodex.features.prepare import PrepareConfig, prepare
 from ontodex.models.levelwise import Levelwise
+from ontodex.ontology import write_ontology
 from ontodex.ontology.graph import Concept
 from ontodex.ontology.graph import build as ontology_of
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
@@ -383,9 +384,11 @@ TINY = {
 }  # fmt: skip
 
 
+SEA = ontology_of([Concept("nature"), Concept("water", parents=["nature"])])
+
+
 @pytest.mark.parametrize(("encoder", "keywords"), [("shared", "author"), ("level", "phrases")])
 def test_a_result_holds_what_the_tables_ask_for(bench, tables, tmp_path, encoder, keywords):
-    top, below = Concept("nature"), Concept("water", parents=["nature"])
     docs = [Doc(str(i), {"text": "deep water"}, ("sea",), ("nature", "water")) for i in range(16)]
     corpora = {name: Corpus.write(docs, tmp_path / name) for name in ("train", "dev", "test")}
     if keywords == "phrases":  # what travels to a GPU machine has no text
@@ -395,7 +398,7 @@ def test_a_result_holds_what_the_tables_ask_for(bench, tables, tmp_path, encoder
         corpora = prepare(corpora, tmp_path / "carried", told)
     settings = {**TINY, "encoder": encoder, "keywords": keywords}
     system = Levelwise(build(Levelwise.Config, settings, "model"))
-    labels = LabelSpace.of(corpora["train"], ontology_of([top, below]))
+    labels = LabelSpace.of(corpora["train"], SEA)
     found = {"row": "full", "seed": 1, **bench.measure(system, corpora, labels)}
     assert found["keywords"] == {"author": "keywords", "phrases": "phrases"}[keywords]
     assert list(found["share of a step"]) == ["shared", "1", "2"]
@@ -404,6 +407,67 @@ def test_a_result_holds_what_the_tables_ask_for(bench, tables, tmp_path, encoder
     (tmp_path / "full-1.json").write_text(json.dumps(found))
     text = tables.level_table(tables.read_results(tmp_path), tables.MACRO, "")
     assert row_of(text, "level 2", "16", "top K")[3] == "1"
+
+
+def carried(folder: Path, *, documents: int = 16) -> list[str]:
+    """The arguments of a bench that trains a tiny network on what it writes here."""
+    docs = [Doc(str(i), {"text": "deep water"}, (), ("nature", "water")) for i in range(documents)]
+    for part in ("train", "dev", "test"):
+        Corpus.write(docs, folder / part)
+    write_ontology(SEA, folder / "ontology.json")
+    tiny = {name: value for name, value in TINY.items() if name != "train"}
+    over = {**tiny, "train.epochs": 1, "train.batch": 8}
+    given = [f"--over=model.{name}={value}" for name, value in over.items()]
+    out = str(folder.parent / "out")
+    return [str(folder), out, "--ontology", str(folder / "ontology.json"), *given, "--rows=words"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The arguments of a bench that has been run."""
+    arguments = carried(tmp_path_factory.mktemp("bench") / "carried")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "bench")
+        importlib.import_module("levelwise").main(arguments)
+    return arguments
+
+
+def test_a_result_is_found_again_by_what_it_was_made_from(bench, finished, capsys):
+    result = Path(finished[1]) / "words-1.json"
+    before = result.stat().st_mtime_ns
+    bench.main(finished)
+    assert json.loads(capsys.readouterr().out.splitlines()[0])["row"] == "words"
+    assert result.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+    ("more", "differs"),
+    [
+        (["--over=model.train.epochs=2"], "model.train.epochs is 1, not 2"),
+        (["--set=model.max_level=1"], "model.max_level is 7, not 1"),
+        (["--min-count=2"], "min_count is 1, not 2"),
+    ],
+)
+def test_a_result_of_other_settings_is_refused(bench, finished, more, differs):
+    with pytest.raises(SystemExit) as refused:
+        bench.main([*finished, *more])
+    said = str(refused.value)
+    assert f"{Path(finished[1]) / 'words-1.json'} was made from something else" in said
+    assert f": {differs}. Take another folder" in said
+
+
+def test_a_result_of_other_documents_is_refused(bench, finished, tmp_path):
+    others = carried(tmp_path / "carried", documents=12)
+    with pytest.raises(SystemExit, match=r"corpora\.train is .*corpora\.dev is .*corpora\.test is"):
+        bench.main([others[0], *finished[1:]])
+
+
+def test_a_result_that_does_not_say_what_it_was_made_from_is_refused(bench, finished, tmp_path):
+    old = json.loads((Path(finished[1]) / "words-1.json").read_text())
+    del old["made from"]
+    (tmp_path / "words-1.json").write_text(json.dumps(old))
+    with pytest.raises(SystemExit, match="it is older and does not say"):
+        bench.main([finished[0], str(tmp_path), *finished[2:]])
 
 
 def test_k_and_the_move_of_a_level_are_those_with_the_highest_f_asked_for(bench):
