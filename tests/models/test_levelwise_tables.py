@@ -470,6 +470,15 @@ def test_a_result_that_does_not_say_what_it_was_made_from_is_refused(bench, fini
         bench.main([finished[0], str(tmp_path), *finished[2:]])
 
 
+def test_the_row_of_the_paper_is_refused_with_other_labels_than_the_papers(bench, tmp_path, capsys):
+    arguments = [*carried(tmp_path / "carried"), "--rows=paper"]
+    with pytest.raises(SystemExit):
+        bench.main([*arguments, "--min-count=9"])
+    assert "not 9: add --min-count 10" in capsys.readouterr().err
+    bench.main([*arguments, "--min-count=10", "--steps=1"])
+    assert json.loads(capsys.readouterr().out)["row"] == "paper"
+
+
 def test_k_and_the_move_of_a_level_are_those_with_the_highest_f_asked_for(bench):
     """One document has four labels at 0.4, four others have one at 0.6: to find all eight takes
     K = 4, but most documents are best with one; and with thresholds of 0.5 a move upwards."""
