@@ -181,6 +181,12 @@ def begin(config: LevelwiseConfig) -> Levelwise:
     return Levelwise(config, device=pick("auto"))
 
 
+def peak(system: Levelwise) -> int | None:
+    """The most of the GPU that any piece needed, whichever process made it; unknown where one does
+    not say."""
+    return max(system.memory.values()) if system.memory.keys() == system.seconds.keys() else None
+
+
 def check_same(result: Path, made_from: Mapping[str, Any]) -> None:
     """Refuse a result that is not of what is asked for, or does not say what it is of."""
     there = flat(json.loads(result.read_text()).get("made from", {}))
@@ -206,10 +212,7 @@ def flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 
 def measure(system: Levelwise, corpora: Mapping[str, Corpus], labels: LabelSpace) -> dict[str, Any]:
     """Train one row, or what of it is not there yet, and measure everything on test."""
-    device = system.device
     began = time.monotonic()
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
     system.fit(corpora["train"], corpora["dev"], labels)
     took = time.monotonic() - began
     began = time.monotonic()
@@ -220,12 +223,12 @@ def measure(system: Levelwise, corpora: Mapping[str, Corpus], labels: LabelSpace
     metrics = evaluate(gold["test"], test.ranking, test.chosen, labels, replicates=0)
     seconds = {name: round(value, 1) for name, value in system.seconds.items()}
     total = round(sum(seconds.values()), 1)
-    memory = torch.cuda.max_memory_allocated() / 2**30 if device.type == "cuda" else None
+    memory = peak(system)
     return {
-        "hardware": describe(str(device)),
+        "hardware": describe(str(system.device)),
         "keywords": keyword_stream(system),
         "seconds": {"in this process": round(took, 1), **seconds, "in all": total},
-        "memory GiB": memory and round(memory, 2),
+        "memory GiB": memory and round(memory / 2**30, 2),
         "documents a second": round(speed),
         "test": {name: round(100 * metrics[name], 2) for name in (*RANKED, "PSP@5", *SETS)},
         "dev": figures(gold["dev"], dev.chosen),

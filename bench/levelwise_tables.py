@@ -319,8 +319,8 @@ def ranking_table(results: Results, paper: bool) -> str:
 
 
 def cost_table(results: Results) -> str:
-    """Seconds of training in all and by level, memory, speed. Both passes are divided as a step of
-    the last one is."""
+    """Seconds of training in all and by level, its peak of GPU memory, speed. Both passes are
+    divided as a step of the last one is."""
     rows = []
     for row, runs in results.items():
         run = runs[0]

@@ -171,6 +171,23 @@ def test_a_piece_counts_the_time_of_processes_that_were_killed_in_it(tmp_path):
     assert again["pass 1"] == pytest.approx(seconds["pass 1"])
 
 
+def test_a_piece_keeps_its_peak_of_gpu_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: None)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 5)
+    Pieces(tmp_path, {}, {}, 1, made := {}).get("pass 1", lambda folder: {"a": np.ones(1)})
+    found = Pieces(tmp_path, {}, {}, 1, again := {}).get("pass 1", lambda folder: {})
+    assert made == again == {"pass 1": 5}
+    assert found.keys() == {"a"}
+
+
+def test_a_piece_that_was_made_without_a_gpu_has_no_peak(tmp_path):
+    Pieces(tmp_path, {}, {}, 1).get("pass 1", lambda folder: {"a": np.ones(1)})
+    found = Pieces(tmp_path, {}, {}, 1, memory := {}).get("pass 1", lambda folder: {})
+    assert memory == {}
+    assert found.keys() == {"a"}
+
+
 def test_time_that_nobody_worked_is_not_counted(tmp_path):
     assert store.earlier_seconds(tmp_path) == 0
     assert store.earlier_seconds(tmp_path) < 1

@@ -20,6 +20,7 @@ from ontodex.models.levelwise import Levelwise
 from ontodex.ontology import write_ontology
 from ontodex.ontology.graph import Concept
 from ontodex.ontology.graph import build as ontology_of
+from ontodex.train import store
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 
 ROOT = Path(__file__).parents[2]
@@ -397,7 +398,7 @@ def test_a_result_holds_what_the_tables_ask_for(bench, tables, tmp_path, encoder
         )
         corpora = prepare(corpora, tmp_path / "carried", told)
     settings = {**TINY, "encoder": encoder, "keywords": keywords}
-    system = Levelwise(build(Levelwise.Config, settings, "model"))
+    system = bench.Levelwise(build(Levelwise.Config, settings, "model"))
     labels = LabelSpace.of(corpora["train"], SEA)
     found = {"row": "full", "seed": 1, **bench.measure(system, corpora, labels)}
     assert found["keywords"] == {"author": "keywords", "phrases": "phrases"}[keywords]
@@ -468,6 +469,22 @@ def test_a_result_that_does_not_say_what_it_was_made_from_is_refused(bench, fini
     (tmp_path / "words-1.json").write_text(json.dumps(old))
     with pytest.raises(SystemExit, match="it is older and does not say"):
         bench.main([finished[0], str(tmp_path), *finished[2:]])
+
+
+def test_the_memory_of_a_row_is_that_of_its_most_costly_piece_whoever_made_it(bench, tmp_path):
+    """Pass 1 and its two folds, as made by another process on a GPU with 1, 3 and 2 GiB; nothing is
+    said where a piece is older and does not say it."""
+    arguments = carried(tmp_path / "carried")
+    bench.main(arguments)
+    result = tmp_path / "out" / "words-1.json"
+    assert json.loads(result.read_text())["memory GiB"] is None, "on a CPU"
+    pieces = sorted((tmp_path / "out" / "work").glob("pass-1-*"))
+    for place, gib, known in zip(pieces, (1, 3, 2), (None, None, 3), strict=True):
+        arrays = store.load_tensors(place, "arrays")
+        store.save_tensors(place, "arrays", {**arrays, "memory": np.array([gib * 2**30])})
+        result.unlink()
+        bench.main(arguments)
+        assert json.loads(result.read_text())["memory GiB"] == known
 
 
 def test_the_row_of_the_paper_is_refused_with_other_labels_than_the_papers(bench, tmp_path, capsys):

@@ -19,7 +19,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -318,6 +318,7 @@ class Pieces:
     made_from: Mapping[str, Any]  # JSON values
     seconds: dict[str, float]  # filled with what each piece took
     total: int  # pieces of the whole training
+    memory: dict[str, int] = field(default_factory=dict)  # and with its peak on the GPU, in bytes
 
     def title(self, what: str) -> str:
         """For the progress bar of the piece that is being made."""
@@ -327,7 +328,7 @@ class Pieces:
         """What `make(folder for checkpoints)` gives, from the disk where it was finished before."""
         began = time.monotonic()
         if self.folder is None:
-            arrays = make(None)
+            arrays = self._make(name, make, None)
             self.seconds[name] = time.monotonic() - began
             return arrays
         plan = json.dumps(self.made_from, sort_keys=True)
@@ -339,15 +340,29 @@ class Pieces:
             self._clear(running, name)
             found = store.load_tensors(place, "arrays")
             self.seconds[name] = float(found.pop("seconds")[0])
+            if "memory" in found:
+                self.memory[name] = int(found.pop("memory")[0])
             return found
         earlier = store.earlier_seconds(running)
-        arrays = make(running)
+        arrays = self._make(name, make, running)
         self.seconds[name] = earlier + time.monotonic() - began
         with atomic_folder(place) as temporary:
             took = {"seconds": np.array([self.seconds[name]])}
+            if name in self.memory:
+                took["memory"] = np.array([self.memory[name]])
             store.save_tensors(temporary, "arrays", {**arrays, **took})
         self._clear(running, name)
         logger.info("%s: %.0f s", name, self.seconds[name])
+        return arrays
+
+    def _make(
+        self, name: str, make: Callable[[Path | None], Arrays], folder: Path | None
+    ) -> Arrays:
+        if not torch.cuda.is_initialized():
+            return make(folder)
+        torch.cuda.reset_peak_memory_stats()
+        arrays = make(folder)
+        self.memory[name] = torch.cuda.max_memory_allocated()
         return arrays
 
     def _clear(self, running: Path, name: str) -> None:

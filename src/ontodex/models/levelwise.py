@@ -138,13 +138,14 @@ class Levelwise:
         self.merging: Merge | None = None
         self.curves: dict[str, Any] = {}  # Figure 5
         self.seconds: dict[str, float] = {}  # what each part of the training took
+        self.memory: dict[str, int] = {}  # and the most of the GPU, in bytes
         self.has_warned = False  # that documents came without the keywords it learned from
 
     # -------------------------------------------------------------------------------------- fit
 
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
         stage = self.stage(train, dev, labels)
-        self.passes, self.seconds = [], {}
+        self.passes, self.seconds, self.memory = [], {}, {}
         two = self.config.reads_levels and len(self.levels) > 1
         said = self._pass(stage, "pass 1", _AFTER_PASS_1, is_last=not two)
         if two:
@@ -272,7 +273,8 @@ class Levelwise:
     def _pieces(self, stage: Stage, tables: Tables, later: Sequence[str]) -> Pieces:
         passes = 1 + (self.config.reads_levels and len(self.levels) > 1)
         total = passes * (1 + self.config.folds) + (self.config.merge == "pointer")
-        return Pieces(self.work, self._made_from(stage, tables, later), self.seconds, total)
+        made_from = self._made_from(stage, tables, later)
+        return Pieces(self.work, made_from, self.seconds, total, self.memory)
 
     def _made_from(self, stage: Stage, tables: Tables, later: Sequence[str]) -> dict[str, Any]:
         settings = dataclasses.asdict(self.config)
