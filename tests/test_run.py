@@ -175,6 +175,15 @@ def test_a_corpus_without_labels_cannot_be_trained_on(tmp_path):
         train(TABLES, tmp_path / "run", train=blank)
 
 
+def test_labels_outside_the_ontology_and_a_dev_without_labels_are_said(tmp_path, caplog):
+    strange = Corpus.of([*DOCS, Doc("x", {"title": "asteroid"}, (), ("asteroid",))])
+    bare = Corpus.of([Doc("y", {"title": "trout"})])
+    train(TABLES, tmp_path / "run", train=strange, dev=bare, ontology=ONTOLOGY)
+    said = [record.getMessage() for record in caplog.records]
+    assert any("1 of the 3 labels" in line and "'asteroid'" in line for line in said)
+    assert any("no dev document has a label" in line for line in said)
+
+
 def test_a_label_with_a_tab_is_refused_by_name(tmp_path):
     labels = LabelSpace(("a\tb",), np.array([1]), 1)
     with pytest.raises(RunError, match=r"'a\\tb' has a tab"):

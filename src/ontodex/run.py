@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -49,6 +50,8 @@ from ontodex.types import Corpus, Doc, LabelSpace, Ontology, Ranking
 if TYPE_CHECKING:
     from ontodex.decide import Decision
     from ontodex.evaluate import Metrics
+
+logger = logging.getLogger(__name__)
 
 RANKS = 100  # how deep rankings go when sets are decided and metrics computed
 
@@ -138,12 +141,18 @@ def resolve(tables: Mapping[str, Any]) -> RunSettings:
         raise ConfigError(
             f"[train] refit: the system {name!r} cannot be refitted", hint="leave it false"
         )
+    decide_config = build(DecideConfig, tables.get("decide", {}), "decide")
+    if issubclass(model_class, Decides) and decide_config.rule != DecideConfig().rule:
+        raise ConfigError(
+            f"[decide] rule: the system {name!r} chooses label sets by itself",
+            hint="leave the rule out; limit and ancestors of [decide] hold for its sets too",
+        )
     return RunSettings(
         name,
         build(model_class.Config, model_table, "model"),
         build(LabelsConfig, tables.get("labels", {}), "labels"),
         train_config,
-        build(DecideConfig, tables.get("decide", {}), "decide"),
+        decide_config,
         model_class,
     )
 
@@ -173,6 +182,7 @@ def train(
             "no training document has a label",
             hint="give a labelled corpus, or lower --set labels.min_count",
         )
+    _doubt(labels, dev)
     store.save_labels(labels, out / "labels.tsv")
     if ontology is not None:
         write_ontology(ontology, out / "ontology.json", "json")
@@ -207,6 +217,23 @@ def train(
     clear(out)
     store.finish(out, about)
     return load(out, device=device)
+
+
+def _doubt(labels: LabelSpace, dev: Corpus) -> None:
+    """Say what is likely a mistake, before hours of training."""
+    ontology = labels.ontology
+    strangers = [label for label in labels.ids[: labels.n_seen] if label not in (ontology or ())]
+    if ontology is not None and strangers:
+        logger.warning(
+            "%s of the %s labels of the training documents are not in the ontology (%r is one): "
+            "they have no place there; `ontodex check` says more",
+            f"{len(strangers):,}", f"{labels.n_seen:,}", strangers[0],
+        )  # fmt: skip
+    if not labels.gold(dev).nnz:
+        logger.warning(
+            "no dev document has a label that training documents have: what dev should decide "
+            "(thresholds, when to stop) is left as it is"
+        )
 
 
 def _refit(
@@ -333,13 +360,17 @@ class Run:
         """The label set of each document: the system's own where it decides by itself, else the
         tuned rule's (of `ranking`, where that is known)."""
         if isinstance(self.model, Decides):
-            return self.model.decide(corpus)
+            chosen = self.model.decide(corpus)
+            return self.decision.settle(chosen, chosen)
         return self.decision.apply(self.rank(corpus) if ranking is None else ranking)
 
     def ranked(self, corpus: Corpus) -> Ranked:
         """The ranking, the label set, and each label by itself, with no more work than needed."""
         if isinstance(self.model, RanksAndDecides):
-            return self.model.rank_and_decide(corpus, RANKS)
+            found = self.model.rank_and_decide(corpus, RANKS)
+            return dataclasses.replace(
+                found, chosen=self.decision.settle(found.chosen, found.ranking)
+            )
         ranking = self.rank(corpus)
         return Ranked(ranking, self.decide(corpus, ranking), ranking)
 

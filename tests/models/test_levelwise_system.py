@@ -21,7 +21,7 @@ from scipy.special import expit, logit
 from typer.testing import CliRunner
 
 from ontodex.cli import app
-from ontodex.errors import ConfigError, RunError
+from ontodex.errors import ConfigError, DataError, RunError
 from ontodex.evaluate.sets import set_metrics
 from ontodex.features.prepare import PrepareConfig, prepare
 from ontodex.models.base import (
@@ -40,7 +40,7 @@ from ontodex.models.pointer import PointerConfig
 from ontodex.ontology.graph import Concept, build
 from ontodex.ontology.levels import lists_with_ancestors
 from ontodex.outline import CLOSE
-from ontodex.run import load, train
+from ontodex.run import load, resolve, train
 from ontodex.train import loop, store
 from ontodex.train.loop import LoopConfig
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
@@ -551,7 +551,9 @@ def test_an_ontology_is_needed_and_the_message_offers_another_way():
 def test_clusters_stand_in_for_an_ontology_and_are_never_answers(tmp_path, monkeypatch):
     from ontodex.models import levelwise
 
-    system = Levelwise(dataclasses.replace(CONFIG, ontology="cluster", train=BRIEF))
+    system = Levelwise(
+        dataclasses.replace(CONFIG, ontology="cluster", train=BRIEF, merge="pointer")
+    )
     many = Corpus.of(
         [
             Doc(str(i), {"text": f"word{i % 20} side{i % 20 // 10}"}, (), (f"l{i % 20}",))
@@ -568,6 +570,14 @@ def test_clusters_stand_in_for_an_ontology_and_are_never_answers(tmp_path, monke
 
     monkeypatch.setattr(levelwise, "best_moves", watched)
     system.fit(many, many, labels)
+    attention = system.explain_set(many[0])
+    said = system.level_rankings(many.select([0]))[-1]
+    told = system.merging.predicted(said, system.thresholds).columns[0]
+    assert (told >= 20).any(), "the pointer generator reads clusters"
+    assert sorted(attention.predicted) == sorted(told[(told >= 0) & (told < 20)])
+    assert (attention.chosen < 20).all()
+    assert attention.attention.shape == (len(attention.chosen), len(attention.predicted))
+    assert len(attention.coverage) == len(attention.generated) == len(attention.chosen)
     assert golds == [60, 60]  # a cluster is true of dev documents where a label below it is
     assert [level.number for level in system.levels] == [1, 2]
     assert len(system.levels[0]) == 2
@@ -579,7 +589,8 @@ def test_clusters_stand_in_for_an_ontology_and_are_never_answers(tmp_path, monke
     np.testing.assert_array_equal(loaded.rank(many, 5).columns, system.rank(many, 5).columns)
 
 
-def test_sparse_features_are_read_as_words():
+def test_sparse_features_are_read_as_words_and_not_taken_for_text(system, tmp_path):
+    fitted_on_text = system
     docs = [
         Doc(str(i), features={i % 3: 1.0, 3 + i % 2: 1.0}, labels=(f"t{i % 3}",)) for i in range(48)
     ]
@@ -589,6 +600,12 @@ def test_sparse_features_are_read_as_words():
     system.fit(corpus, corpus, labels)
     best = system.rank(corpus, 1).columns[:, 0]
     assert np.mean(best == np.arange(48) % 3) > 0.9
+    system.save(tmp_path)
+    for one in (system, Levelwise.load(tmp_path, labels)):
+        with pytest.raises(DataError, match="fitted on sparse features and cannot read text"):
+            one.rank(TEST, 1)
+    with pytest.raises(DataError, match="fitted on text and cannot read sparse features"):
+        fitted_on_text.rank(corpus, 1)
 
 
 def test_an_ontology_without_edges_is_one_level():
@@ -689,6 +706,21 @@ def test_a_run_evaluates_and_suggests_what_the_system_decides(tmp_path):
     assert [s.label for s in run.suggest(TEST[0])] == [LABELS.ids[c] for c in chosen]
     assert load(tmp_path / "run").suggest(TEST[0]) == run.suggest(TEST[0])
     assert (tmp_path / "run" / "log.jsonl").exists()
+
+
+def test_sets_that_the_system_chooses_are_cut_and_closed_as_decide_says(tmp_path):
+    brief = dataclasses.replace(CONFIG, inputs="words", train=BRIEF)
+    tables = {"model": dataclasses.asdict(brief) | {"name": "levelwise"}}
+    with pytest.raises(ConfigError, match="rule: the system 'levelwise' chooses label sets by"):
+        resolve({**tables, "decide": {"rule": "top"}})
+    tables["decide"] = {"ancestors": "drop", "limit": 1}
+    run = train(tables, tmp_path / "run", train=TRAIN, dev=DEV, ontology=ONTOLOGY)
+    own = run.model.decide(TEST)  # type: ignore[attr-defined]
+    assert (own.columns >= 0).sum(axis=1).max() > 1
+    for chosen in (run.decide(TEST), run.ranked(TEST).chosen):
+        assert (chosen.columns >= 0).sum(axis=1).max() == 1
+        best = chosen.columns[chosen.columns >= 0]
+        assert {LABELS.ids[column] for column in best} <= set(ABOVE), "tops are dropped"
 
 
 def test_a_more_specific_concept_that_the_pointer_passed_over_is_a_warning(tmp_path):

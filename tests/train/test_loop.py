@@ -18,6 +18,7 @@ from torch import nn
 
 from ontodex.errors import RunError
 from ontodex.train import rows
+from ontodex.train.log import TrainingLog
 from ontodex.train.loop import LoopConfig, State, _exchange, fit
 
 X = torch.randn(48, 6, generator=torch.Generator().manual_seed(3))
@@ -248,6 +249,26 @@ def test_the_log_has_a_line_an_epoch(tmp_path):
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [line["epoch"] for line in lines] == [0, 1, 2]
     assert lines[2]["loss"] < lines[0]["loss"]
+
+
+def test_epochs_that_a_kill_undid_are_told_once(tmp_path):
+    undone = ['{"epoch": 0, "loss": 7}', '{"epoch": 1, "loss": 7}', '{"epoch": 2, "lo']
+    (tmp_path / "log.jsonl").write_text("\n".join(undone))
+    with TrainingLog(tmp_path, 9, 3, epoch=1) as log:
+        log.epoch(1, [torch.tensor(5.0)], None, 0, {})
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [(line["epoch"], line["loss"]) for line in lines] == [(0, 7), (1, 5)]
+
+
+def test_weights_that_outgrow_half_precision_end_in_a_sentence():
+    network = nn.Linear(1, 1)
+    with pytest.raises(RunError, match=r"diverged: its largest weight is [1-9].*e\+0[5-9]"):
+        fit(
+            network,
+            batches=lambda epoch: [np.arange(2)],
+            loss=lambda rows: -network.weight.sum(),
+            config=LoopConfig(epochs=2, lr=1e6, average=0.0, patience=0),
+        )
 
 
 def test_a_checkpoint_of_other_settings_is_refused(tmp_path):

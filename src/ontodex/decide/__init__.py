@@ -89,7 +89,19 @@ class Decision:
             raise ConfigError(f"columns {sorted(both)} are both included and excluded")
         ranking = lists.without(ranking, exclude)
         chosen = ranking.keep(self.rule.choose(ranking))
-        chosen = lists.including(chosen, include, ranking)
+        return self.settle(chosen, ranking, limit=limit, include=include, exclude=exclude)
+
+    def settle(
+        self,
+        chosen: Ranking,
+        ranking: Ranking,
+        *,
+        limit: int | None = None,
+        include: Sequence[int] = (),
+        exclude: Sequence[int] = (),
+    ) -> Ranking:
+        """The same where the rule is not asked: a system chose these sets of its ranking."""
+        chosen = lists.including(lists.without(chosen, exclude), include, ranking)
         if self.ancestors is not None and self.config.ancestors == "add":
             chosen = lists.without(hierarchy.close(chosen, self.ancestors), exclude)
         elif self.ancestors is not None:

@@ -164,14 +164,7 @@ class MatrixFeatures:
     def _check(self, kind: Kind) -> None:
         if self.kind is None:
             raise RunError("features were asked for a matrix before they were fitted")
-        if kind != self.kind:
-            words: dict[Kind, str] = {
-                "text": "text", "sparse": "sparse features", "dense": "dense features"
-            }  # fmt: skip
-            raise DataError(
-                f"the model was fitted on {words[self.kind]} and cannot read {words[kind]}",
-                hint=f"give it documents with {words[self.kind]}, or train a model on this corpus",
-            )
+        check_kind(kind, self.kind)
 
     def _fit_width(self, matrix: csr_array) -> csr_array:
         """As many columns as in training; values beyond them are left out, and counted aloud."""
@@ -185,4 +178,16 @@ class MatrixFeatures:
         return csr_array((matrix.data, matrix.indices, matrix.indptr), shape=shape)
 
 
-__all__ = ["FeatureSpan", "Matrix", "MatrixConfig", "MatrixFeatures"]
+def check_kind(kind: Kind, fitted: Kind) -> None:
+    """Refuse documents of another kind than a model was fitted on."""
+    words: dict[Kind, str] = {
+        "text": "text", "sparse": "sparse features", "dense": "dense features"
+    }  # fmt: skip
+    if kind != fitted:
+        raise DataError(
+            f"the model was fitted on {words[fitted]} and cannot read {words[kind]}",
+            hint=f"give it documents with {words[fitted]}, or train a model on this corpus",
+        )
+
+
+__all__ = ["FeatureSpan", "Matrix", "MatrixConfig", "MatrixFeatures", "check_kind"]

@@ -6,7 +6,6 @@ label set, levels' rankings calibrated ─ one score for all labels ─ ranking
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -178,7 +177,19 @@ class Merge:
         union = self.union(rankings, thresholds, self.config.pointer.share)
         of = dict(zip(union.columns[0].tolist(), union.probabilities[0], strict=True))
         said = np.array([of[column] for column in seen.predicted.tolist()], np.float32)
-        return dataclasses.replace(seen, predicted_probabilities=said)
+        # Clusters are read and may be chosen, but nobody knows them by name.
+        told, chosen = seen.predicted < self.n_labels, seen.chosen < self.n_labels
+        return SetAttention(
+            predicted=seen.predicted[told],
+            predicted_probabilities=said[told],
+            predicted_levels=seen.predicted_levels[told],
+            chosen=seen.chosen[chosen],
+            chosen_probabilities=seen.chosen_probabilities[chosen],
+            generated=seen.generated[chosen],
+            attention=seen.attention[np.ix_(chosen, told)],
+            level_attention=seen.level_attention[chosen],
+            coverage=seen.coverage[chosen],
+        )
 
     # --------------------------------------------------------------------------------- the files
 

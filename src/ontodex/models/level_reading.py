@@ -6,6 +6,7 @@ text. A corpus of sparse features is read as if each feature were a word.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +17,16 @@ import torch
 
 from ontodex.errors import ConfigError, RunError
 from ontodex.features import vectors
+from ontodex.features.matrix import check_kind
 from ontodex.features.phrases import Phrases, has_keywords
 from ontodex.features.tokens import Tokens, tokenise_corpus
 from ontodex.features.vocabulary import Vocabulary
 from ontodex.models.level_network import LevelwiseConfig, Tables
 from ontodex.models.level_passes import Streams
 from ontodex.models.neural import Ragged
-from ontodex.types import Corpus
+from ontodex.types import Corpus, Kind
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +35,7 @@ class Reading:
 
     config: LevelwiseConfig
     words: Vocabulary
+    kind: Kind
     keywords: Vocabulary | None = None  # None: this system reads none
     phrases: Phrases | None = None  # None: the author's keywords are read
 
@@ -43,7 +48,7 @@ class Reading:
             max_length=config.max_length,
         )
         if not config.reads_keywords:
-            return cls(config, words)
+            return cls(config, words, train.kind)
         authors = config.keywords == "author" or train.kind != "text"
         if config.keywords == "auto":
             authors = authors or has_keywords(train)
@@ -52,10 +57,14 @@ class Reading:
         # On a handful of documents no keyword would be frequent enough.
         least = min(config.keyword_count, int(tokens.counts().max(initial=1)))
         keywords = Vocabulary.fit(tokens, min_count=least, max_size=config.max_words)
-        return cls(config, words, keywords, phrases)
+        if authors and train.kind == "text" and not any(map(any, train.keywords())):
+            logger.warning("keywords = %r, and no training document has any", config.keywords)
+        return cls(config, words, train.kind, keywords, phrases)
 
     def streams(self, corpus: Corpus, device: torch.device) -> Streams:
         """The words and keywords of a corpus on the device."""
+        if len(corpus):
+            check_kind(corpus.kind, self.kind)
         tokens = word_tokens(corpus, self.config)
         words = Ragged(self.words.encode(tokens, self.config.max_length), device)
         if self.keywords is None:
@@ -67,7 +76,7 @@ class Reading:
     def misses_keywords(self, corpus: Corpus) -> bool:
         """Whether authors' keywords were learned from and no document here has any."""
         learned = self.phrases is None and self.keywords is not None and bool(self.keywords.id_of)
-        return learned and len(corpus) > 0 and not any(corpus.keywords())
+        return learned and len(corpus) > 0 and not any(map(any, corpus.keywords()))
 
     def tables(self, n_labels: int) -> Tables:
         """Vector tables of the right sizes."""
@@ -114,12 +123,13 @@ class Reading:
         return (folder / "keywords.txt").exists() and not (folder / "phrases.txt").exists()
 
     @classmethod
-    def load(cls, folder: Path, config: LevelwiseConfig) -> Self:
+    def load(cls, folder: Path, config: LevelwiseConfig, kind: Kind) -> Self:
         """What `save` wrote."""
         keywords, phrases = folder / "keywords.txt", folder / "phrases.txt"
         return cls(
             config,
             Vocabulary.load(folder / "words.txt"),
+            kind,
             Vocabulary.load(keywords) if keywords.exists() else None,
             Phrases.load(phrases, config) if phrases.exists() else None,
         )

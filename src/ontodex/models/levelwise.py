@@ -182,6 +182,11 @@ class Levelwise:
             taught, placed, labels.n_seen, pooling=config.pooling, chunks=config.chunks
         )
         self.merging = self._merge(labels)
+        if config.ontology == "given" and config.max_level > 1 and len(self.levels) == 1:
+            logger.warning(
+                "all labels stand at one level of the ontology: this is one flat network, without "
+                "neighbour levels"
+            )
         self.reading = Reading.fit(train, config)
         dev_levels = gold_by_level(dev_gold, labels, placed, final)
         return Stage(
@@ -450,6 +455,7 @@ class Levelwise:
             store.save_tensors(folder, f"ofo{number}", lambdas)
         about = {
             "settings": dataclasses.asdict(self.config),
+            "kind": self.reading.kind,
             "passes": len(passes),
             "levels": level_plan.to_json(self.levels),
             **self.merging.save(folder),
@@ -467,7 +473,7 @@ class Levelwise:
         about = json.loads((folder / "levelwise.json").read_text(encoding="utf-8"))
         system = cls(build(cls.Config, about["settings"], "model"), device=device)
         config = system.config
-        system.reading = Reading.load(folder, config)
+        system.reading = Reading.load(folder, config, about.get("kind", "text"))
         system.n_labels = labels.n_seen
         if config.ontology == "cluster":
             system.tree = LabelTree.of_arrays(store.load_tensors(folder, "tree"))

@@ -163,7 +163,9 @@ class Served:
     def _chosen(self, ranked: Ranked, include: list[int], exclude: list[int]) -> Ranking:
         """The label set with some labels in it and some not."""
         if self._decides:  # there is no rule to ask again
-            return lists.including(lists.without(ranked.chosen, exclude), include, ranked.ranking)
+            return self.run.decision.settle(
+                ranked.chosen, ranked.ranking, include=include, exclude=exclude
+            )
         return self.run.decision.apply(ranked.ranking, include=include, exclude=exclude)
 
     def kept(self, ranked: Ranked) -> Json:
@@ -300,7 +302,7 @@ class Served:
             "hardware": run.about.get("hardware", ""),  # runs of early versions do not say
             "ontology": run.labels.ontology is not None,
             "languages": self.languages,
-            "rule": run.decision.config.rule,
+            "rule": "its own" if self._decides else run.decision.config.rule,
             "explains": self.explains,
             "updates": self.updates,
             "keywords": self.keywords,

@@ -14,15 +14,24 @@ from typing import Any, Self
 from torch import Tensor
 
 from ontodex import progress
+from ontodex.files import write_text
 
 
 class TrainingLog:
     """Losses stay on their device until a line is due, so that no step waits for them."""
 
     def __init__(
-        self, folder: Path | None, total_steps: int, done: int, title: str = "training"
+        self,
+        folder: Path | None,
+        total_steps: int,
+        done: int,
+        title: str = "training",
+        *,
+        epoch: int = 0,
     ) -> None:
+        """`epoch` is the one that comes first: after a kill, not the first of all."""
         self._folder, self._total, self._done, self._title = folder, total_steps, done, title
+        self._first = epoch
         self._docs, self._began, self._looked = 0, time.monotonic(), 0.0
         self._bar: progress.Bar | None = None
         self._board: Any = None
@@ -31,11 +40,20 @@ class TrainingLog:
         self._bar = progress.Bar(self._title, self._total, self._done)
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
+            self._forget_undone()
             if find_spec("tensorboard") is not None:
                 from torch.utils.tensorboard import SummaryWriter
 
                 self._board = SummaryWriter(str(self._folder / "tensorboard"))
         return self
+
+    def _forget_undone(self) -> None:
+        """Epochs after the last checkpoint are trained again after a kill, and told again."""
+        assert self._folder is not None
+        path = self._folder / "log.jsonl"
+        if path.exists():
+            lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+            write_text(path, "".join(line for line in lines if _epoch_of(line) < self._first))
 
     def __exit__(
         self,
@@ -88,3 +106,11 @@ class TrainingLog:
                     self._board.add_scalar(name, record[name], epoch)
         assert self._bar is not None
         self._bar.say(f"epoch {epoch + 1}: dev {score:.4f}" if score is not None else "")
+
+
+def _epoch_of(line: str) -> float:
+    """The epoch that a line tells of; none where a kill cut it off."""
+    try:
+        return int(json.loads(line)["epoch"])
+    except ValueError:
+        return math.inf

@@ -162,7 +162,8 @@ class _Trainer:
 
     def run(self) -> None:
         done = self.state.epoch * len(self.batches(0)) + self.state.position
-        log = TrainingLog(self.folder if self.rank == 0 else None, self.total, done, self.title)
+        folder = self.folder if self.rank == 0 else None
+        log = TrainingLog(folder, self.total, done, self.title, epoch=self.state.epoch)
         with log:
             while not self.state.finished:
                 self.epoch(log)
@@ -171,6 +172,7 @@ class _Trainer:
         elif self.average:
             self.settle_averages()
             _copy(self.average, self.parameters)
+        self.give_up_on_huge_weights()
 
     def epoch(self, log: TrainingLog) -> None:
         """The rest of the current epoch, then the dev score."""
@@ -279,6 +281,15 @@ class _Trainer:
             raise RunError(
                 f"{self.state.skipped} steps had a loss or gradient that is not finite",
                 hint="lower the learning rate: --set model.train.lr=5e-4",
+            )
+
+    def give_up_on_huge_weights(self) -> None:
+        """Systems keep their weights in half precision, where what diverged would be infinite."""
+        largest = max(float(p.detach().abs().max()) for p in self.parameters if p.numel())
+        if not largest <= torch.finfo(torch.float16).max:
+            raise RunError(
+                f"the training diverged: its largest weight is {largest:.3g}",
+                hint="lower the learning rate: --set model.train.lr=5e-4, with another --out",
             )
 
     def set_learning_rate(self) -> None:
