@@ -41,7 +41,7 @@ from ontodex.models.base import (
     Updates,
 )
 from ontodex.ontology import read_ontology, write_ontology
-from ontodex.ontology.levels import assign, for_labels, label_ancestors
+from ontodex.ontology.levels import label_ancestors, label_levels
 from ontodex.read.split import set_aside
 from ontodex.train import store
 from ontodex.train.device import describe, pick
@@ -498,7 +498,7 @@ class Run:
             return None
         if isinstance(self.model, HasLevels):
             return self.model.label_levels(self.labels)
-        return for_labels(self.labels, assign(ontology)).level
+        return label_levels(self.labels)
 
 
 def _as_doc(document: str | Doc) -> Doc:

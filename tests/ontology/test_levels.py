@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from ontodex.ontology.graph import Concept, build
@@ -11,6 +13,7 @@ from ontodex.ontology.levels import (
     assign,
     for_labels,
     label_ancestors,
+    label_levels,
     lift,
 )
 from ontodex.types import Corpus, Doc, LabelSpace
@@ -115,6 +118,54 @@ def test_declared_groups_come_before_tops_and_reach_down():
         "a": {REST}, "b": {"Sea"}, "a1": {"Land", "Sea"}, "b1": {"Sea"},
         "a2": {"Land", "Sea"}, "short": {"Land", "Sea"}, "c": {REST}, "c1": {REST},
     }  # fmt: skip
+
+
+def tops_by_definition(parents, largest):
+    """The concepts that head a category, the largest first, and those left for the rest."""
+    below = {a: {b for b in parents if a in ancestors_by_definition(parents, b)} for a in parents}
+    tops = [label for label in parents if not parents[label] and below[label]]
+    while len(tops) == 1 and below[tops[0]]:
+        tops = [label for label in parents if tops[0] in parents[label]]
+    tops.sort(key=lambda top: -len(below[top]))  # of equals, the first in the file
+    return tops[:largest], tops[largest:]
+
+
+def ancestors_by_definition(parents, label):
+    return {
+        a for parent in parents[label] for a in {parent, *ancestors_by_definition(parents, parent)}
+    }
+
+
+@st.composite
+def graphs(draw):
+    """Up to ten concepts in the order of the alphabet, each below some of those before it."""
+    labels = "abcdefghij"[: draw(st.integers(1, 10))]
+    parents = {"a": []}
+    for i, label in enumerate(labels[1:], start=1):
+        parents[label] = draw(st.lists(st.sampled_from(labels[:i]), unique=True, max_size=3))
+    return parents
+
+
+@settings(max_examples=200, deadline=None)
+@given(graphs(), st.integers(1, 10), st.booleans())
+def test_categories_of_any_graph_are_those_of_the_definition(parents, largest, declared):
+    tops, others = tops_by_definition(parents, largest)
+    heads = {top.upper(): {top} for top in tops} | ({REST: set(others)} if others else {})
+    if declared:  # every second concept heads a group, and the first of all a second one
+        heads = {label.upper(): {label} for label in list(parents)[::2]} | {"MORE": {"a"}}
+    ontology = tree(parents, categories=heads if declared else None)
+    expected = {}
+    for label in parents:
+        at_or_above = {label, *ancestors_by_definition(parents, label)}
+        lonely = not parents[label] and not any(label in above for above in parents.values())
+        found = {name for name, own in heads.items() if own & at_or_above}
+        expected[label] = found or {UNPLACED if lonely else REST}
+    levels = assign(ontology, largest=largest)
+    assert categories_of(ontology, levels) == expected
+    used = set().union(*expected.values())
+    assert levels.categories == tuple(
+        name for name in dict.fromkeys([*heads, REST, UNPLACED]) if name in used
+    )
 
 
 def mesh_like():
@@ -226,6 +277,21 @@ def test_columns_of_labels_stand_above_each_other_as_concepts_do():
     found = labels_of(labels, above)
     assert found[labels.column["a2"]] == {"a", "b", "a1", "b1"}
     assert found[labels.column["a"]] == set()
+
+
+@pytest.mark.parametrize("rule", ["min", "max"])
+def test_levels_of_labels_are_the_same_without_their_categories(rule):
+    for ontology in (tree(DIAMOND), mesh_like()):
+        labels, _ = space(ontology, (ontology.ids[-1], "stranger"))
+        whole = for_labels(labels, assign(ontology, max_level=3, rule=rule))
+        alone = label_levels(labels, max_level=3, rule=rule)
+        np.testing.assert_array_equal(alone, whole.level)
+        assert alone.dtype == whole.level.dtype
+
+
+def test_without_an_ontology_every_label_is_at_level_1():
+    labels, _ = space(None, ("x", "y"))
+    assert label_levels(labels).tolist() == [1, 1]
 
 
 def test_no_ontology_means_no_ancestors():

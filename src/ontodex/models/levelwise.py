@@ -76,7 +76,7 @@ from ontodex.models.level_reading import Reading
 from ontodex.models.neural import DEV_DEPTH, SHARD_BYTES, Ragged
 from ontodex.models.parts import token_mask
 from ontodex.models.pointer import Hierarchy
-from ontodex.ontology.levels import Expand, Levels, label_ancestors
+from ontodex.ontology.levels import Expand, Levels, label_ancestors, label_levels
 from ontodex.train import store
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 
@@ -353,7 +353,8 @@ class Levelwise:
 
     def label_levels(self, labels: LabelSpace) -> NDArray[np.int32]:
         """The level of every column, as this system was told to place them."""
-        return self._placed(labels).level
+        config = self.config
+        return label_levels(labels, max_level=config.max_level, rule=config.level_of)
 
     def level_rankings(self, corpus: Corpus, depth: int = DEPTH) -> list[list[Ranking]]:
         """For each pass, for each level (`levels`), its best `depth` labels of every document."""

@@ -15,8 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 from typing import Literal
 
 import numpy as np
@@ -56,35 +54,32 @@ def assign(
     ontology: Ontology, *, max_level: int = 7, rule: Rule = "min", largest: int = 15
 ) -> Levels:
     """Level and categories of every concept; deeper than `max_level` folds into the last."""
-    if max_level < 1:
-        raise ValueError(f"max_level must be at least 1, not {max_level}")
-    shallow, deep = depths(ontology)
-    level = shallow if rule == "min" else deep
-    pick = min if rule == "min" else max
-    for concept, positions in enumerate(ontology.positions or ()):
-        if positions:
-            level[concept] = pick(position.count(".") + 1 for position in positions)
+    level = _levels(ontology, max_level, rule)
     names, rows = _categories(ontology, largest)
-    return Levels(np.minimum(level, max_level), names, _membership(rows, len(names)))
+    return Levels(level, names, _membership(rows, len(names)))
 
 
 def for_labels(labels: LabelSpace, levels: Levels) -> Levels:
     """The same for the columns of a label space; a label outside the ontology has no position."""
-    known = labels.ontology.index if labels.ontology is not None else {}
-    names = levels.categories
-    if UNPLACED not in names and any(label not in known for label in labels.ids):
+    concepts, names = _concepts(labels), levels.categories
+    if UNPLACED not in names and (concepts < 0).any():
         names = (*names, UNPLACED)
-    level = np.ones(len(labels), dtype=np.int32)
-    rows: list[Sequence[int]] = []
-    indptr, indices = levels.membership.indptr, levels.membership.indices
-    for column, label in enumerate(labels.ids):
-        concept = known.get(label)
-        if concept is None:
-            rows.append([names.index(UNPLACED)])
-        else:
-            level[column] = levels.level[concept]
-            rows.append(indices[indptr[concept] : indptr[concept + 1]].tolist())
-    return Levels(level, names, _membership(rows, len(names)))
+    outside = [names.index(UNPLACED)] if UNPLACED in names else []
+    indptr, indices = levels.membership.indptr.tolist(), levels.membership.indices.tolist()
+    rows = [
+        indices[indptr[concept] : indptr[concept + 1]] if concept >= 0 else outside
+        for concept in concepts.tolist()
+    ]
+    return Levels(_at(concepts, levels.level), names, _membership(rows, len(names)))
+
+
+def label_levels(
+    labels: LabelSpace, *, max_level: int = 7, rule: Rule = "min"
+) -> NDArray[np.int32]:
+    """The levels that `assign` and `for_labels` give the columns, without their categories."""
+    if labels.ontology is None:
+        return np.ones(len(labels), dtype=np.int32)
+    return _at(_concepts(labels), _levels(labels.ontology, max_level, rule))
 
 
 def label_ancestors(labels: LabelSpace) -> csr_array:
@@ -144,6 +139,29 @@ def lift(
     return csr_array((data, (rows[kept], columns[kept])), shape=gold.shape)
 
 
+def _levels(ontology: Ontology, max_level: int, rule: Rule) -> NDArray[np.int32]:
+    if max_level < 1:
+        raise ValueError(f"max_level must be at least 1, not {max_level}")
+    shallow, deep = depths(ontology)
+    level = shallow if rule == "min" else deep
+    pick = min if rule == "min" else max
+    for concept, positions in enumerate(ontology.positions or ()):
+        if positions:
+            level[concept] = pick(position.count(".") + 1 for position in positions)
+    return np.minimum(level, max_level)
+
+
+def _concepts(labels: LabelSpace) -> NDArray[np.int64]:
+    """The concept of each column, -1 outside the ontology."""
+    known = labels.ontology.index if labels.ontology is not None else {}
+    return np.array([known.get(label, -1) for label in labels.ids], dtype=np.int64)
+
+
+def _at(concepts: NDArray[np.int64], level: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The levels of these concepts; 1, where -1 points to, outside the ontology."""
+    return np.append(level, np.int32(1))[concepts]
+
+
 def _membership(rows: Sequence[Sequence[int]], n_categories: int) -> csr_array:
     indptr = np.cumsum([0, *map(len, rows)])
     indices = np.fromiter((g for row in rows for g in row), np.int32, int(indptr[-1]))
@@ -160,36 +178,38 @@ def _categories(ontology: Ontology, largest: int) -> tuple[tuple[str, ...], list
         heads = {name: [index[head] for head in own] for name, own in ontology.categories.items()}
     else:
         heads = _by_top(ontology, largest)
-    masks = _inherited(ontology, heads.values())
+    rows = _inherited(ontology, heads.values())
     lonely = np.diff(ontology.parents.indptr) + np.diff(ontology.children.indptr) == 0
     names = [*heads, *(name for name in (REST, UNPLACED) if name not in heads)]
-    for concept, mask in enumerate(masks):
-        if not mask:
-            masks[concept] = 1 << names.index(UNPLACED if lonely[concept] else REST)
-    used = _bits(reduce(or_, masks, 0))
+    rest, unplaced = (frozenset([names.index(name)]) for name in (REST, UNPLACED))
+    for concept, row in enumerate(rows):
+        if not row:
+            rows[concept] = unplaced if lonely[concept] else rest
+    kinds = set(rows)
+    used = sorted(frozenset().union(*kinds))
     renumbered = {old: new for new, old in enumerate(used)}
-    rows = {mask: [renumbered[bit] for bit in _bits(mask)] for mask in set(masks)}
-    return tuple(names[number] for number in used), [rows[mask] for mask in masks]
+    ordered = {kind: sorted(renumbered[g] for g in kind) for kind in kinds}
+    return tuple(names[number] for number in used), [ordered[row] for row in rows]
 
 
-def _bits(mask: int) -> list[int]:
-    """The numbers of the set bits, lowest first."""
-    return [bit for bit, digit in enumerate(reversed(f"{mask:b}")) if digit == "1"]
-
-
-def _inherited(ontology: Ontology, heads: Iterable[Iterable[int]]) -> list[int]:
-    """For each concept, bit g set where it heads category g or stands below a concept that does.
-    Tree numbers say everything about the concepts that have them, so those inherit nothing."""
-    masks = [0] * len(ontology)
+def _inherited(ontology: Ontology, heads: Iterable[Iterable[int]]) -> list[frozenset[int]]:
+    """For each concept, the categories that it heads or stands below a head of. Tree numbers say
+    everything about the concepts that have them, so those inherit nothing."""
+    rows: list[frozenset[int]] = [frozenset()] * len(ontology)
     for number, members in enumerate(heads):
         for concept in members:
-            masks[concept] |= 1 << number
+            rows[concept] |= {number}
     indptr, parents = ontology.parents.indptr.tolist(), ontology.parents.indices.tolist()
+    # Equal sets are kept once: a million concepts have few different ones.
+    known: dict[frozenset[int], frozenset[int]] = {}
     for concept in topological(ontology):
+        row = rows[concept]
         if ontology.positions is None or not ontology.positions[concept]:
-            for parent in parents[indptr[concept] : indptr[concept + 1]]:
-                masks[concept] |= masks[parent]
-    return masks
+            row = row.union(
+                *(rows[parent] for parent in parents[indptr[concept] : indptr[concept + 1]])
+            )
+        rows[concept] = known.setdefault(row, row)
+    return rows
 
 
 def _by_position(ontology: Ontology, positions: Sequence[tuple[str, ...]]) -> dict[str, list[int]]:
