@@ -38,8 +38,8 @@ def with_clusters(labels: LabelSpace, tree: LabelTree) -> LabelSpace:
     above = [""] * n  # the cluster over each label, one level up from where the walk is
     for level in range(1, tree.height + 1):
         node_of = tree.node_of(level)
-        for node in range(tree.n_nodes(level)):
-            members = np.flatnonzero(node_of == node)
+        together = np.argsort(node_of, kind="stable")
+        for node, members in enumerate(np.split(together, np.cumsum(np.bincount(node_of))[:-1])):
             name = f"cluster {level}.{node}"
             parent = above[members[0]]
             concepts.append(Concept(name, parents=[parent] if parent else []))
