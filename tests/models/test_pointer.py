@@ -249,6 +249,28 @@ def test_label_vectors_of_any_width_start_the_labels():
         assert torch.equal(network.labels.weight[:N_LABELS, : start.shape[1]], start)
 
 
+def test_wide_label_vectors_keep_what_varies_most_whatever_the_order_and_sign():
+    random = np.random.default_rng(1)
+    spread = np.array([9, 1, 4, 25, 16, 36])  # of six directions at right angles to each other
+    turn = np.linalg.qr(random.normal(size=(6, 6)))[0]
+    vectors = (random.normal(size=(400, 6)) * spread) @ turn
+    start = narrowed(vectors, 3).numpy()
+    best = vectors @ np.linalg.svd(vectors)[2][:3].T
+    factor = np.abs(start[0, 0] / best[0, 0])
+    np.testing.assert_allclose(np.abs(start), factor * np.abs(best), rtol=1e-4, atol=1e-6)
+    order = random.permutation(400)
+    np.testing.assert_allclose(narrowed(vectors[order], 3).numpy(), start[order], atol=1e-6)
+    np.testing.assert_allclose(narrowed(-vectors, 3).numpy(), -start, atol=1e-6)
+
+
+def test_fewer_labels_than_the_width_have_as_many_directions_as_labels():
+    vectors = np.random.default_rng(2).normal(size=(5, 24))
+    start = narrowed(vectors, 8).numpy()
+    assert start.shape == (5, 5)
+    factor = (vectors[0] @ vectors[0]) / (start[0] @ start[0])
+    np.testing.assert_allclose(start @ start.T * factor, vectors @ vectors.T, rtol=1e-4, atol=1e-4)
+
+
 def test_asking_before_fitting_is_a_sentence():
     with pytest.raises(RunError, match="before it was fitted"):
         Pointer(CONFIG, HIERARCHY).decode(TEST)

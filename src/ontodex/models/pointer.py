@@ -391,7 +391,11 @@ def target_sequences(gold: csr_array, hierarchy: Hierarchy, max_labels: int) -> 
 def narrowed(vectors: NDArray[Any], width: int) -> Tensor:
     """Label vectors at the scale of fresh ones; wider than `width`, their principal directions."""
     if vectors.shape[1] > width:
-        _, _, directions = np.linalg.svd(vectors.astype(np.float64), full_matrices=False)
-        vectors = vectors @ directions[:width].T
+        vectors = vectors.astype(np.float64)
+        _, directions = np.linalg.eigh(vectors.T @ vectors)  # the principal ones are the last
+        directions = directions[:, ::-1][:, : min(width, len(vectors))]
+        # Either sign of a direction is right: the one whose largest entry is positive, always.
+        largest = np.abs(directions).argmax(axis=0)
+        vectors = vectors @ (directions * np.sign(directions[largest, np.arange(len(largest))]))
     scale = 0.1 / max(float(np.std(vectors)), 1e-12)
     return torch.from_numpy((vectors * scale).astype(np.float32))
