@@ -37,3 +37,22 @@ def test_lstms_side_by_side_are_the_lstms_one_by_one(n, units):
         assert torch.allclose(
             one.float(), other.float(), atol=0.03 * float(one.detach().abs().max())
         )
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="the interpreter would take days")
+def test_the_last_of_many_long_sequences_are_read_as_if_they_were_alone():
+    """1,040 x 8,192 x 4 x 64 gates are more than 2^31: offsets of 32 bits would turn negative."""
+    from ontodex.models.lstm_kernel import ROWS, Recurrence
+
+    steps, n, units = 1_040, 8_192, 64
+    few = torch.randn(1, steps, ROWS, 4 * units, device=DEVICE).half()
+    weight = (torch.randn(1, 4 * units, units, device=DEVICE) / 8).half()
+    found = []
+    for copies in (1, n // ROWS):
+        gates = few.repeat(1, 1, copies, 1).requires_grad_()
+        h = Recurrence.apply(gates, weight)[:, :, -ROWS:]
+        (gradient,) = torch.autograd.grad(h.float().sum(), gates)
+        found.append((h.detach().clone(), gradient[:, :, -ROWS:].clone()))
+    (alone, to_alone), (last, to_last) = found
+    torch.testing.assert_close(last, alone)
+    torch.testing.assert_close(to_last, to_alone)

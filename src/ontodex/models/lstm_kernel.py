@@ -43,7 +43,7 @@ def _forward(
     """gates (g, t, n, 4d): input products in, activations of i, f, g, o out. weight (g, d, 4d).
     h, c (g, t + 1, n, d): the states, from the one before the first step on."""
     which = tl.program_id(1).to(tl.int64)
-    row = tl.program_id(0) * rows + tl.arange(0, rows)
+    row = (tl.program_id(0) * rows + tl.arange(0, rows)).to(tl.int64)  # offsets may pass 2^31
     there = (row < n)[:, None]
     unit = tl.arange(0, units)
     gates += which * steps * n * 4 * units
@@ -84,7 +84,7 @@ def _backward(
     """gates: activations in, gradients of the input products out. weight (g, 4d, d). dh
     (g, t, n, d): gradients from outside. back, dc (g, n, d): from the step after."""
     which = tl.program_id(1).to(tl.int64)
-    row = tl.program_id(0) * rows + tl.arange(0, rows)
+    row = (tl.program_id(0) * rows + tl.arange(0, rows)).to(tl.int64)  # offsets may pass 2^31
     there = (row < n)[:, None]
     unit = tl.arange(0, units)
     gates += which * steps * n * 4 * units
