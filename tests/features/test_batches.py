@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ontodex.features.batches import inference_batches, pad, training_batches
+from ontodex.features.batches import by_length, inference_batches, pad, training_batches
 from ontodex.features.vocabulary import PAD, Encoded
 
 LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=40)
@@ -47,6 +47,20 @@ def test_resuming_at_a_position_equals_going_on(lengths, size, start):
     for one, other in zip(through, resumed, strict=True):
         np.testing.assert_array_equal(one.ids, other.ids)
         np.testing.assert_array_equal(one.rows, other.rows)
+
+
+@settings(deadline=None, max_examples=50)
+@given(LENGTHS, st.integers(1, 7), st.integers(0, 40))
+def test_batches_by_length_are_as_large_as_their_tokens_allow(lengths, size, most):
+    lengths = np.array(lengths)
+    planned = by_length(lengths, size, most_tokens=most)
+    # The same order as without a limit, which is by falling length.
+    free = np.concatenate(by_length(lengths, size))
+    np.testing.assert_array_equal(np.concatenate(planned), free)
+    for i, rows in enumerate(planned):
+        fits = max(1, most // int(lengths[rows].max()))
+        assert len(rows) <= min(size, fits)
+        assert len(rows) == min(size, fits) or i == len(planned) - 1
 
 
 def test_epochs_and_seeds_have_orders_of_their_own():

@@ -14,8 +14,9 @@ import pytest
 import torch
 
 from ontodex.errors import ConfigError
+from ontodex.models import level_passes
 from ontodex.models.level_network import LevelwiseConfig
-from ontodex.models.level_passes import Pieces, encode_labels, neighbour_streams
+from ontodex.models.level_passes import Pieces, encode_labels, neighbour_streams, predict
 from ontodex.models.level_plan import place_labels
 from ontodex.models.levelwise import Levelwise
 from ontodex.ontology.graph import Concept, build
@@ -79,6 +80,38 @@ def test_the_loss_is_cross_entropy_over_labels_and_levels_in_the_mean_of_documen
                 total -= math.log(chance if gold[row, column] else 1 - chance)
     loss = trainer.losses(network)(rows).item()
     assert loss == pytest.approx(total / len(corpus), rel=1e-4)
+
+
+@pytest.mark.parametrize(("most", "sizes"), [(2**30, {8, 4}), (48, {2, 3}), (1, {1})])
+def test_a_batch_holds_what_the_labels_of_the_largest_level_leave_room_for(
+    monkeypatch, most, sizes
+):
+    """Level 2 has two labels: 48 numbers are 24 tokens, 2 of the long documents; or 3 documents of
+    7 values, however short."""
+    texts = ["water " * 12] * 4 + ["trees water"] * 8
+    corpus = Corpus.of(
+        Doc(f"{i}", {"text": text}, (), ("nature", "water", "trees"))
+        for i, text in enumerate(texts)
+    )
+    labels = LabelSpace.of(corpus, ONTOLOGY)
+    system = Levelwise(dataclasses.replace(CONFIG, reader="attention", sets="bag", value=7))
+    stage = system.stage(corpus, corpus, labels)
+    network = system.trainer(stage).network(np.arange(len(corpus))).eval()
+    seen = []
+    network.level(1).register_forward_pre_hook(lambda _, told: seen.append(len(told[0].h)))
+
+    def ask():
+        return predict(network, system.levels, stage.streams, None, 2, torch.device("cpu"))
+
+    expected = ask()
+    seen.clear()
+    monkeypatch.setattr(level_passes, "MOST_NUMBERS", most)
+    found = ask()
+    assert set(seen) == sizes
+    assert sum(seen) == len(corpus)
+    for one, other in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(one.columns, other.columns)
+        np.testing.assert_allclose(one.probabilities, other.probabilities, rtol=1e-5)
 
 
 def test_of_many_tops_the_largest_have_categories_of_their_own_or_all_are_dealt_out():

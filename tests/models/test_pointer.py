@@ -13,6 +13,7 @@ from scipy.sparse import csr_array, hstack
 from ontodex.errors import RunError
 from ontodex.evaluate.sets import set_metrics
 from ontodex.explain import set_page, set_picture, set_to_dict
+from ontodex.models import pointer as pointer_module
 from ontodex.models.pointer import (
     Hierarchy,
     Pointer,
@@ -269,6 +270,20 @@ def test_fewer_labels_than_the_width_have_as_many_directions_as_labels():
     assert start.shape == (5, 5)
     factor = (vectors[0] @ vectors[0]) / (start[0] @ start[0])
     np.testing.assert_allclose(start @ start.T * factor, vectors @ vectors.T, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("most", "documents"), [(1, 1), (5 * 3 * (N_LABELS + 1), 5)])
+def test_a_batch_decodes_as_many_documents_as_beams_and_labels_leave_room_for(
+    trained, monkeypatch, most, documents
+):
+    expected, seen = trained.decode(TEST), []
+    monkeypatch.setattr(pointer_module, "MOST_CHANCES", most)
+    hook = trained.fitted().labels.register_forward_pre_hook(lambda _, x: seen.append(len(x[0])))
+    found = trained.decode(TEST)
+    hook.remove()
+    assert max(seen) == documents
+    np.testing.assert_array_equal(found.columns, expected.columns)
+    np.testing.assert_allclose(found.probabilities, expected.probabilities, rtol=1e-4)
 
 
 def test_asking_before_fitting_is_a_sentence():

@@ -43,12 +43,22 @@ def plan(lengths: Rows, size: int, *, seed: int, epoch: int) -> list[Rows]:
     return [batches[i] for i in random.permutation(len(batches))]
 
 
-def by_length(lengths: Rows, size: int) -> list[Rows]:
+def by_length(lengths: Rows, size: int, *, most_tokens: int | None = None) -> list[Rows]:
     """The documents of each batch when no order is asked for: the longest first, so that memory, if
-    it is short, shows so at once."""
+    it is short, shows so at once. Documents times the longest of them stay within `most_tokens`,
+    but that one document is always taken."""
     _check_size(size)
     order = np.argsort(-lengths, kind="stable")
-    return [order[i : i + size] for i in range(0, len(order), size)]
+    found: list[Rows] = []
+    start = 0
+    while start < len(order):
+        n = size
+        if most_tokens is not None:
+            longest = max(1, int(lengths[order[start]]))
+            n = max(1, min(size, most_tokens // longest))
+        found.append(order[start : start + n])
+        start += n
+    return found
 
 
 def training_batches(

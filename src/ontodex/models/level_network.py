@@ -360,7 +360,7 @@ class LevelNetworks(nn.Module):
                 tables.n_labels + 1, config.width, config.word_dropout, tables.labels
             )
         self.bag = WordBag(tables.n_words, config.bag, config.dropout) if config.bag else None
-        self.hidden = config.hidden
+        self.hidden, self.value = config.hidden, config.value
         readers = 1 if config.encoder == "shared" else len(levels)
         self.readers = nn.ModuleList(WordReader(config) for _ in range(readers))
         self.levels = nn.ModuleList()

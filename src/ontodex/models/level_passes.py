@@ -53,6 +53,9 @@ logger = logging.getLogger(__name__)
 Rows = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]
 
+# Numbers of one level in a batch that is predicted: attention (labels, documents, tokens) or what
+# labels read (documents, labels, values). 2 GiB on a GPU, and three such tensors live at a time.
+MOST_NUMBERS = 2**30
 NORM_BATCHES = 20  # batches over which the figures of batch norm are measured again
 
 
@@ -283,7 +286,10 @@ def predict(
 ) -> list[Ranking]:
     """For each level, its best `depth` labels of these documents (None: all)."""
     rows = np.arange(len(data.words)) if rows is None else rows
-    planned = batches.by_length(data.words.lengths[rows], 512 if device.type == "cuda" else 8)
+    size, room = 512 if device.type == "cuda" else 8, MOST_NUMBERS // max(map(len, levels))
+    planned = batches.by_length(
+        data.words.lengths[rows], max(1, min(size, room // network.value)), most_tokens=room
+    )
     kept = [min(depth, len(level)) for level in levels]
     found: list[list[tuple[Tensor, ...]]] = [[] for _ in levels]
     with torch.inference_mode():

@@ -39,6 +39,9 @@ logger = logging.getLogger(__name__)
 LENGTH_REWARDS = (0.0, 0.25, -0.25, 0.5, -0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0)
 FEWEST_STEPS = 64  # of an epoch: a small corpus is learned in smaller batches than the settings'
 SMALLEST_BATCH = 8
+# Chances (documents, beams, labels) of a batch that is decoded: 512 MiB, and some eight such
+# tensors live at a time.
+MOST_CHANCES = 2**27
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,7 +257,9 @@ class Pointer:
             )
 
     def _decode_batch(self) -> int:
-        return 512 if self.device.type == "cuda" else 32
+        size = 512 if self.device.type == "cuda" else 32
+        of_document = self.config.beam * (len(self.hierarchy.level) + 1)  # 1 for stopping
+        return max(1, min(size, MOST_CHANCES // of_document))
 
     def attention(self, predicted: Predicted) -> SetAttention:
         """What the one document of `predicted` was given, and what each choice attended to."""
