@@ -45,6 +45,7 @@ from ontodex.ontology.levels import label_ancestors, label_levels
 from ontodex.read.split import set_aside
 from ontodex.train import store
 from ontodex.train.device import describe, pick
+from ontodex.train.processes import by_the_first, is_first
 from ontodex.types import Corpus, Doc, LabelSpace, Ontology, Ranking
 
 if TYPE_CHECKING:
@@ -183,39 +184,42 @@ def train(
             hint="give a labelled corpus, or lower --set labels.min_count",
         )
     _doubt(labels, dev)
-    store.save_labels(labels, out / "labels.tsv")
-    if ontology is not None:
-        write_ontology(ontology, out / "ontology.json", "json")
+    by_the_first(lambda: _save_labels(labels, out), "write the labels")
     model = chosen.model_class(chosen.model, device=pick(device))
     if isinstance(model, Resumes):
-        model.work = out / "work"
-        started -= store.earlier_seconds(model.work)
+        model.work = work = out / "work"
+        earlier = by_the_first(lambda: store.earlier_seconds(work), "read the clock of the run")
+        started -= earlier or 0.0
     try:
         model.fit(train, dev, labels)
     except ConfigError:
-        _unclaim(out)
+        if is_first():
+            _unclaim(out)
         raise
     judged = model.rank(dev, RANKS)
     if isinstance(model, Refits) and chosen.train.refit:
         learned = labels
         labels = _refit(model, train.joined(dev), learned, chosen, out)
         judged = _moved(judged, learned, labels)
-    fitted = time.monotonic()
-    (out / "model").mkdir(exist_ok=True)
-    model.save(out / "model")
-    decision = decide.tune(chosen.decide, judged, labels.gold(dev), labels)
-    decision.save(out / "decision.json")
     about = {
         "ontodex": __version__,
         "model": chosen.name,
         "train": {"documents": len(train), "key": train.key},
         "dev": {"documents": len(dev), "key": dev.key},
         "labels": labels.n_seen,
-        "train_seconds": round(fitted - started, 3),
+        "train_seconds": round(time.monotonic() - started, 3),
         "hardware": describe(pick(device)),
     }
-    clear(out)
-    store.finish(out, about)
+
+    def save() -> None:
+        (out / "model").mkdir(exist_ok=True)
+        model.save(out / "model")
+        decision = decide.tune(chosen.decide, judged, labels.gold(dev), labels)
+        decision.save(out / "decision.json")
+        clear(out)
+        store.finish(out, about)
+
+    by_the_first(save, "save the run")
     return load(out, device=device)
 
 
@@ -236,6 +240,12 @@ def _doubt(labels: LabelSpace, dev: Corpus) -> None:
         )
 
 
+def _save_labels(labels: LabelSpace, out: Path) -> None:
+    store.save_labels(labels, out / "labels.tsv")
+    if labels.ontology is not None:
+        write_ontology(labels.ontology, out / "ontology.json", "json")
+
+
 def _refit(
     model: Refits, everything: Corpus, learned: LabelSpace, chosen: RunSettings, out: Path
 ) -> LabelSpace:
@@ -243,7 +253,7 @@ def _refit(
     if isinstance(model, Resumes):
         model.work = out / "work" / "refit"
     labels = LabelSpace.of(everything, learned.ontology, min_count=chosen.labels.min_count)
-    store.save_labels(labels, out / "labels.tsv")
+    by_the_first(lambda: store.save_labels(labels, out / "labels.tsv"), "write the labels")
     model.refit(everything, labels)
     return labels
 
@@ -263,8 +273,12 @@ def clear(out: Path) -> None:
 
 
 def begin(out: Path, chosen: RunSettings) -> None:
-    """Claim the folder: the settings are on disk before the first document is read."""
-    text = settings.dump(chosen.tables())
+    """Claim the folder: the settings are on disk before the first document is read. Of several
+    processes the first does so; another could take what it has just begun for something else."""
+    by_the_first(lambda: _claim(out, settings.dump(chosen.tables())), f"claim {out}")
+
+
+def _claim(out: Path, text: str) -> None:
     if store.is_finished(out):
         raise RunError(
             f"{out}: holds a finished run", hint="choose another --out, or remove that folder first"

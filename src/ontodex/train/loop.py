@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import logging
 import math
-import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,6 +32,7 @@ from ontodex.errors import RunError
 from ontodex.train import checkpoint
 from ontodex.train.device import give_memory_back
 from ontodex.train.log import TrainingLog
+from ontodex.train.processes import world
 from ontodex.train.rows import (
     RowAdamW,
     RowAverage,
@@ -153,7 +153,7 @@ class _Trainer:
         self.best = [p.detach().to("cpu", copy=True) for p in self.parameters] if score else []
         self.state = State(micro=config.batch)
         self.total = config.epochs * max(1, len(batches(0)))
-        self.rank, self.world = _world()
+        self.rank, self.world = world()
         self.stop_asked = False
         self.saved_at = time.monotonic()
         torch.manual_seed(config.seed)
@@ -435,18 +435,6 @@ def _exchange(ones: Sequence[Tensor], others: Sequence[Tensor]) -> None:
                 kept = one[rows].clone()
                 one[rows] = other[rows]
                 other[rows] = kept
-
-
-def _world() -> tuple[int, int]:
-    """(rank, processes) under torchrun, else (0, 1)."""
-    world = int(os.environ.get("WORLD_SIZE", "1"))
-    if world == 1:
-        return 0, 1
-    import torch.distributed as dist
-
-    if not dist.is_initialized():
-        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
-    return dist.get_rank(), dist.get_world_size()
 
 
 @contextmanager
