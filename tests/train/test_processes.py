@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ontodex.run import load
+from ontodex.train import store
 from ontodex.train.processes import by_the_first, is_first
 
 CORPUS = """\
@@ -91,6 +92,31 @@ def test_the_first_works_once_for_all(tmp_path):
     done = tmp_path / "done"
     assert by_two("-c", WORK.format(path=str(done), end="return 1")) == [(0, ""), (0, "")]
     assert done.read_text() == "(0, 2)\n"
+
+
+PIECE = """
+import pathlib
+import numpy as np
+from ontodex.models.level_passes import Pieces
+from ontodex.train.processes import is_first
+folder = pathlib.Path({folder!r})
+def make(running):
+    running.mkdir(exist_ok=True)
+    if is_first():
+        (running / "log.jsonl").write_text('{{"epoch": 0}}\\n')
+    while not is_first() and not (running / "log.jsonl").exists():
+        pass
+    return {{"is_first": np.array([is_first()])}}
+Pieces(folder, {{}}, {{}}, 1).get("a piece", make)
+"""
+
+
+@pytest.mark.slow
+def test_a_piece_of_a_training_is_kept_and_logged_by_the_first(tmp_path):
+    assert by_two("-c", PIECE.format(folder=str(tmp_path))) == [(0, ""), (0, "")]
+    assert (tmp_path / "log.jsonl").read_text() == '{"piece": "a piece", "epoch": 0}\n'
+    (piece,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    assert store.load_tensors(piece, "arrays")["is_first"].tolist() == [True]
 
 
 @pytest.mark.slow

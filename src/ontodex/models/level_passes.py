@@ -46,6 +46,7 @@ from ontodex.models.level_network import (
 from ontodex.models.level_plan import Level, local_gold
 from ontodex.models.neural import DEV_RANKS, Ragged
 from ontodex.train import loop, store
+from ontodex.train.processes import by_the_first
 from ontodex.types import PADDING, Corpus, Ranking
 
 logger = logging.getLogger(__name__)
@@ -343,21 +344,16 @@ class Pieces:
         running = place.with_name(place.name + ".running")
         if place.is_dir():
             logger.info("%s: finished before", name)
-            self._clear(running, name)
+            by_the_first(lambda: self._clear(running, name), f"clear {name}")
             found = store.load_tensors(place, "arrays")
             self.seconds[name] = float(found.pop("seconds")[0])
             if "memory" in found:
                 self.memory[name] = int(found.pop("memory")[0])
             return found
-        earlier = store.earlier_seconds(running)
+        earlier = by_the_first(lambda: store.earlier_seconds(running), f"begin {name}")
         arrays = self._make(name, make, running)
-        self.seconds[name] = earlier + time.monotonic() - began
-        with atomic_folder(place) as temporary:
-            took = {"seconds": np.array([self.seconds[name]])}
-            if name in self.memory:
-                took["memory"] = np.array([self.memory[name]])
-            store.save_tensors(temporary, "arrays", {**arrays, **took})
-        self._clear(running, name)
+        self.seconds[name] = (earlier or 0.0) + time.monotonic() - began
+        by_the_first(lambda: self._keep(arrays, place, running, name), f"keep {name}")
         logger.info("%s: %.0f s", name, self.seconds[name])
         return arrays
 
@@ -370,6 +366,14 @@ class Pieces:
         arrays = make(folder)
         self.memory[name] = torch.cuda.max_memory_allocated()
         return arrays
+
+    def _keep(self, arrays: Arrays, place: Path, running: Path, name: str) -> None:
+        with atomic_folder(place) as temporary:
+            took = {"seconds": np.array([self.seconds[name]])}
+            if name in self.memory:
+                took["memory"] = np.array([self.memory[name]])
+            store.save_tensors(temporary, "arrays", {**arrays, **took})
+        self._clear(running, name)
 
     def _clear(self, running: Path, name: str) -> None:
         """Remove the checkpoints of a finished piece, where no kill came between and left them, and
