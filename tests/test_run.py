@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from ontodex.cli import none_chosen
+from ontodex.cli import app, none_chosen
 from ontodex.errors import ConfigError, DataError, RunError
 from ontodex.ontology.graph import Concept
 from ontodex.ontology.graph import build as build_ontology
@@ -182,6 +183,24 @@ def test_labels_outside_the_ontology_and_a_dev_without_labels_are_said(tmp_path,
     said = [record.getMessage() for record in caplog.records]
     assert any("1 of the 3 labels" in line and "'asteroid'" in line for line in said)
     assert any("no dev document has a label" in line for line in said)
+
+
+def test_an_ontology_with_none_of_the_labels_is_refused(tmp_path):
+    ontology = build_ontology([Concept("D001", {"en": "Calcimycin"})])
+    with pytest.raises(DataError, match=r"none of the 2 labels .* like 'fish', .* like 'D001'"):
+        train(TABLES, tmp_path / "run", train=DOCS, ontology=ontology)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_mistyped_file_leaves_no_claimed_folder_behind(tmp_path):
+    (tmp_path / "train.jsonl").write_text('{"id": "1", "title": "trout", "labels": ["fish"]}\n')
+    command = ["train", "--model", "popularity", "--out", str(tmp_path / "run")]
+    for option in ("--train", "--ontology", "--dev"):
+        files = {"--train": "train.jsonl", option: "no-such-file.jsonl"}
+        named = [part for o, name in files.items() for part in (o, str(tmp_path / name))]
+        answer = CliRunner().invoke(app, [*command, *named])
+        assert answer.exit_code != 0
+        assert not (tmp_path / "run").exists(), option
 
 
 def test_a_label_with_a_tab_is_refused_by_name(tmp_path):

@@ -191,20 +191,20 @@ def train(
     """
     from ontodex import config as settings
     from ontodex.read import open_corpus
-    from ontodex.run import begin, resolve
+    from ontodex.run import claimed, resolve
     from ontodex.run import train as fit
 
     chosen = [f"model.name={json.dumps(model)}"] if model else []
     tables = settings.read(config, [*chosen, *(set_ or [])])
-    begin(out, resolve(tables))  # a bad setting or folder is known before any file is read
-    run = fit(
-        tables,
-        out,
-        train=open_corpus(train),
-        dev=None if dev is None else open_corpus(dev),
-        ontology=_ontology(ontology),
-        device=device,
-    )
+    with claimed(out, resolve(tables)):  # a bad setting or folder is known before a file is read
+        run = fit(
+            tables,
+            out,
+            train=open_corpus(train),
+            dev=None if dev is None else open_corpus(dev),
+            ontology=_ontology(ontology),
+            device=device,
+        )
     about = run.about
     typer.echo(
         f"{about['model']}: {about['labels']:,} labels from {about['train']['documents']:,} "

@@ -11,7 +11,8 @@ import json
 import logging
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -168,12 +169,23 @@ def train(
     device: str = "auto",
 ) -> Run:
     """Learn a system and leave a run folder; without `dev`, a tenth of `train` is set aside."""
+    chosen = resolve(tables)
+    with claimed(out, chosen):
+        return _learn(chosen, out, train, dev, ontology, device)
+
+
+def _learn(
+    chosen: RunSettings,
+    out: Path,
+    train: Corpus,
+    dev: Corpus | None,
+    ontology: Ontology | None,
+    device: str,
+) -> Run:
     from ontodex import decide
 
-    chosen = resolve(tables)
     if len(train) == 0:
         raise DataError("the training corpus has no documents")
-    begin(out, chosen)
     started = time.monotonic()
     if dev is None:
         train, dev = set_aside(train)
@@ -190,12 +202,7 @@ def train(
         model.work = work = out / "work"
         earlier = by_the_first(lambda: store.earlier_seconds(work), "read the clock of the run")
         started -= earlier or 0.0
-    try:
-        model.fit(train, dev, labels)
-    except ConfigError:
-        if is_first():
-            _unclaim(out)
-        raise
+    model.fit(train, dev, labels)
     judged = model.rank(dev, RANKS)
     if isinstance(model, Refits) and chosen.train.refit:
         learned = labels
@@ -227,6 +234,12 @@ def _doubt(labels: LabelSpace, dev: Corpus) -> None:
     """Say what is likely a mistake, before hours of training."""
     ontology = labels.ontology
     strangers = [label for label in labels.ids[: labels.n_seen] if label not in (ontology or ())]
+    if ontology is not None and len(strangers) == labels.n_seen:
+        raise DataError(
+            f"none of the {labels.n_seen:,} labels of the training documents is in the ontology: "
+            f"they are like {strangers[0]!r}, its concepts like {next(iter(ontology.ids), '')!r}",
+            hint="give the ontology that has them (--ontology), or none",
+        )
     if ontology is not None and strangers:
         logger.warning(
             "%s of the %s labels of the training documents are not in the ontology (%r is one): "
@@ -272,10 +285,18 @@ def clear(out: Path) -> None:
     shutil.rmtree(out / "work", ignore_errors=True)
 
 
-def begin(out: Path, chosen: RunSettings) -> None:
-    """Claim the folder: the settings are on disk before the first document is read. Of several
+@contextmanager
+def claimed(out: Path, chosen: RunSettings) -> Iterator[None]:
+    """The folder is this run's: its settings are on disk before the first document is read. Where
+    settings or documents are refused, and nothing was learned, it is given back. Of several
     processes the first does so; another could take what it has just begun for something else."""
     by_the_first(lambda: _claim(out, settings.dump(chosen.tables())), f"claim {out}")
+    try:
+        yield
+    except (ConfigError, DataError):
+        if is_first():
+            _give_back(out)
+        raise
 
 
 def _claim(out: Path, text: str) -> None:
@@ -297,9 +318,9 @@ def _claim(out: Path, text: str) -> None:
         raise RunError(f"{out}: cannot be written ({error.strerror})") from error
 
 
-def _unclaim(out: Path) -> None:
-    """Give back a folder whose settings were refused before anything was learned."""
-    if {path.name for path in (out / "work").rglob("*")} <= {"clock.json"}:
+def _give_back(out: Path) -> None:
+    """Leave nothing where nothing was learned."""
+    if out.exists() and {path.name for path in (out / "work").rglob("*")} <= {"clock.json"}:
         shutil.rmtree(out / "work", ignore_errors=True)
         for name in ("config.toml", "labels.tsv", "ontology.json"):
             (out / name).unlink(missing_ok=True)

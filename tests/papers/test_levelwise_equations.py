@@ -105,6 +105,16 @@ def test_one_chunk_is_max_pooling_and_an_empty_sequence_gives_zeros():
 
 
 @pytest.mark.parametrize("maxima", [chunk_maxima, maxima_by_place, few_maxima])
+def test_maxima_of_one_place_are_what_stands_there(maxima):
+    """Convolutions give their features transposed, with strides of one place that mean nothing."""
+    x = torch.arange(12.0).view(4, 3, 1).transpose(1, 2)  # (n, 1, d)
+    (pooled,) = maxima(x, torch.tensor([1, 1, 0, 1]), [1])
+    expected = x.clone()
+    expected[2] = 0
+    torch.testing.assert_close(pooled, expected)
+
+
+@pytest.mark.parametrize("maxima", [chunk_maxima, maxima_by_place, few_maxima])
 def test_gradients_of_chunk_maxima(maxima):
     x = torch.randn(2, 6, 2, dtype=torch.double, requires_grad=True)
     lengths = torch.tensor([6, 3])

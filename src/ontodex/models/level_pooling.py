@@ -41,6 +41,9 @@ def _edges(lengths: Tensor, chunks: int) -> Tensor:
 
 def _segment_maxima(x: Tensor, lengths: Tensor, chunks: int) -> Tensor:
     sizes = torch.cat([_edges(lengths, chunks).diff(dim=1), x.shape[1] - lengths[:, None]], dim=1)
+    # Where there is one place only, a transposed x may pass for contiguous with strides that
+    # segment_reduce takes at their word; flat and back again, they are the usual ones.
+    x = x.flatten().view(x.shape)
     pooled = torch.segment_reduce(x, "max", lengths=sizes, axis=1, unsafe=True)[:, :chunks]
     return pooled.masked_fill((sizes[:, :chunks] == 0)[:, :, None], 0)
 

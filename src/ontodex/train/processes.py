@@ -21,8 +21,14 @@ def world() -> tuple[int, int]:
     import torch.distributed as dist
 
     if not dist.is_initialized():
-        # Processes wait for each other by gloo, on a GPU machine too.
-        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+        backend = "gloo"
+        if torch.cuda.is_available():
+            # From here on "cuda" is a process's own GPU; they still wait for each other by gloo.
+            torch.cuda.set_device(
+                int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
+            )
+            backend = "cpu:gloo,cuda:nccl"
+        dist.init_process_group(backend)
         atexit.register(_part)
     return dist.get_rank(), dist.get_world_size()
 
