@@ -340,6 +340,13 @@ def test_suggest_reads_text_files_and_standard_input_alike(folder, tmp_path):
     assert from_file.stdout == words.stdout
 
 
+def test_a_text_longer_than_any_file_name_is_a_text(folder):
+    long = "word " * 60  # 300 bytes on one line, without a slash
+    assert ontodex("suggest", str(folder), long).stdout == (
+        ontodex("suggest", str(folder), "trout").stdout
+    )
+
+
 def test_where_none_is_chosen_the_best_are_named_as_not_chosen(tmp_path):
     docs = [Doc(str(i), {"text": "trout"}, (), (f"l{i % 10}",)) for i in range(40)]
     run = train(TABLES, tmp_path / "run", train=Corpus.of(docs), dev=Corpus.of(docs))

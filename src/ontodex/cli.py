@@ -6,6 +6,7 @@ Nothing heavy is imported here, so that `ontodex --help` answers at once.
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import logging
 import sys
@@ -643,9 +644,18 @@ def _text(given: str) -> str:
 
     if given == "-":
         return sys.stdin.read()
-    if len(given) < 1000 and "\n" not in given and Path(given).is_file():
+    if _is_file(given):
         return "\n".join(line for _, line in read_lines(Path(given)))
     return given
+
+
+def _is_file(given: str) -> bool:
+    try:
+        return Path(given).is_file()
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:  # words that no file could have as its name
+            raise
+        return False
 
 
 def _print(value: Any, as_json: bool, text: Any) -> None:
