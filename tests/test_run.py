@@ -17,7 +17,7 @@ from ontodex.cli import app, none_chosen
 from ontodex.errors import ConfigError, DataError, RunError
 from ontodex.ontology.graph import Concept
 from ontodex.ontology.graph import build as build_ontology
-from ontodex.run import Run, load, train
+from ontodex.run import Run, Suggestion, load, train
 from ontodex.train import store
 from ontodex.types import Corpus, Doc, LabelSpace
 
@@ -347,16 +347,23 @@ def test_a_text_longer_than_any_file_name_is_a_text(folder):
     )
 
 
-def test_where_none_is_chosen_the_best_are_named_as_not_chosen(tmp_path):
+def test_where_no_suggestion_reaches_the_threshold_the_best_are_named(tmp_path):
     docs = [Doc(str(i), {"text": "trout"}, (), (f"l{i % 10}",)) for i in range(40)]
     run = train(TABLES, tmp_path / "run", train=Corpus.of(docs), dev=Corpus.of(docs))
     asked = ["suggest", str(run.folder), "trout", "--threshold", "0.5"]
-    said, *best = ontodex(*asked).stdout.splitlines()
+    said, *best = CliRunner().invoke(app, asked).stdout.splitlines()
+    assert said == "no suggestion reaches 0.5; the best are"
+    assert [line.split() for line in best] == [["0.100", f"l{i}", f"l{i}"] for i in range(5)]
+    assert json.loads(CliRunner().invoke(app, [*asked, "--json"]).stdout) == []
+
+
+def test_where_none_is_chosen_the_best_are_named_as_not_chosen():
+    considered = [Suggestion(f"l{i}", f"L{i}", 0.1, ()) for i in range(7)]
+    said, *best = none_chosen(considered).splitlines()
     assert said == "no concept was chosen; the best are"
     assert [line.split() for line in best] == [
-        ["0.100", f"l{i}", f"l{i}", "not", "chosen"] for i in range(5)
+        ["0.100", f"L{i}", f"l{i}", "not", "chosen"] for i in range(5)
     ]
-    assert json.loads(ontodex(*asked, "--json").stdout) == []
 
 
 def test_where_nothing_is_ranked_that_is_said():

@@ -21,10 +21,10 @@ from ontodex import __version__, progress
 from ontodex.errors import ConfigError, OntodexError
 
 if TYPE_CHECKING:
-    from ontodex.run import Suggestion
+    from ontodex.run import Run, Suggestion
     from ontodex.types import Doc, Ontology
 
-NEAREST = 5  # concepts that are named where none was chosen
+NEAREST = 5  # concepts that are named where there is none to suggest
 
 app = typer.Typer(
     name="ontodex",
@@ -253,7 +253,7 @@ def suggest(
     found = loaded.suggest(doc, limit=limit, threshold=threshold, language=language)
     ontology = loaded.labels.ontology
     if not found:
-        _print([], as_json, lambda: none_chosen(loaded.considered(doc, language=language)))
+        _print([], as_json, lambda: _instead(loaded, doc, threshold, language))
     elif ontology is None:
         plain = [dataclasses.asdict(suggestion) for suggestion in found]
         _print(plain, as_json, lambda: suggestion_lines(found))
@@ -623,6 +623,18 @@ def none_chosen(considered: Sequence[Suggestion]) -> str:
         return "no concept was chosen, and none has a chance"
     best = suggestion_lines(considered[:NEAREST]).splitlines()
     return "\n".join(["no concept was chosen; the best are", *(f"{s}  not chosen" for s in best)])
+
+
+def _instead(run: Run, doc: Doc, threshold: float, language: str | None) -> str:
+    """Why nothing is suggested, and what came nearest."""
+    if below := run.suggest(doc, limit=NEAREST, language=language):
+        return none_reaches(threshold, below)
+    return none_chosen(run.considered(doc, language=language))
+
+
+def none_reaches(threshold: float, below: Sequence[Suggestion]) -> str:
+    """What the terminal says where every suggestion fell short of the threshold: the best ones."""
+    return f"no suggestion reaches {threshold:g}; the best are\n{suggestion_lines(below)}"
 
 
 def _ontology(path: Path | None) -> Ontology | None:
