@@ -347,6 +347,28 @@ def test_a_text_longer_than_any_file_name_is_a_text(folder):
     )
 
 
+@pytest.mark.parametrize("given", ["nofile.txt", "./articel", "Letters/7.PDF", "a.jsonl.gz"])
+@pytest.mark.parametrize("command", ["suggest", "explain"])
+def test_a_mistyped_file_name_is_not_taken_for_a_text(folder, command, given):
+    done = CliRunner().invoke(app, [command, str(folder), given])
+    assert isinstance(done.exception, DataError)
+    assert str(done.exception) == f"{given}: there is no such file"
+    assert "standard input" in done.exception.hint
+    by_pipe = CliRunner().invoke(app, ["suggest", str(folder), "-"], input=given)
+    assert by_pipe.exit_code == 0, "what looks like a name may still be the text"
+
+
+def test_a_folder_is_not_taken_for_a_text(folder, tmp_path):
+    done = CliRunner().invoke(app, ["suggest", str(folder), str(tmp_path)])
+    assert isinstance(done.exception, DataError)
+    assert str(done.exception) == f"{tmp_path}: is a folder"
+
+
+@pytest.mark.parametrize("given", ["trout", "trout and/or oak", "see notes.txt", "St. Gallen."])
+def test_words_that_hold_slashes_or_dots_are_still_a_text(folder, given):
+    assert CliRunner().invoke(app, ["suggest", str(folder), given]).exit_code == 0
+
+
 def test_where_no_suggestion_reaches_the_threshold_the_best_are_named(tmp_path):
     docs = [Doc(str(i), {"text": "trout"}, (), (f"l{i % 10}",)) for i in range(40)]
     run = train(TABLES, tmp_path / "run", train=Corpus.of(docs), dev=Corpus.of(docs))

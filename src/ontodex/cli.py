@@ -9,6 +9,7 @@ import dataclasses
 import errno
 import json
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,13 +19,19 @@ import typer
 from typer import Argument, Option
 
 from ontodex import __version__, progress
-from ontodex.errors import ConfigError, OntodexError
+from ontodex.errors import ConfigError, DataError, OntodexError
 
 if TYPE_CHECKING:
     from ontodex.run import Run, Suggestion
     from ontodex.types import Doc, Ontology
 
 NEAREST = 5  # concepts that are named where there is none to suggest
+
+# One word that ends so is the name of a file, not a text.
+FILE_ENDINGS = (
+    ".txt", ".md", ".html", ".htm", ".pdf", ".docx", ".json", ".jsonl", ".csv", ".tsv", ".xml",
+    ".parquet", ".gz", ".xz", ".bz2",
+)  # fmt: skip
 
 app = typer.Typer(
     name="ontodex",
@@ -656,18 +663,32 @@ def _text(given: str) -> str:
 
     if given == "-":
         return sys.stdin.read()
-    if _is_file(given):
-        return "\n".join(line for _, line in read_lines(Path(given)))
-    return given
+    file = _file(given)
+    return given if file is None else "\n".join(line for _, line in read_lines(file))
 
 
-def _is_file(given: str) -> bool:
+def _file(given: str) -> Path | None:
+    """The file that was named, None for a text; what can only be a slip is refused."""
+    path = Path(given)
+    hint = "name a file that is there, give a text in quotes, or any text through standard input: -"
     try:
-        return Path(given).is_file()
+        is_there = bool(given) and path.exists()
     except OSError as error:
         if error.errno != errno.ENAMETOOLONG:  # words that no file could have as its name
             raise
-        return False
+        return None
+    if is_there and not path.is_file():
+        what = "is a folder" if path.is_dir() else "is not a plain file"
+        raise DataError(f"{given}: {what}", hint=hint)
+    if not is_there and _looks_like_a_file(given):
+        raise DataError(f"{given}: there is no such file", hint=hint)
+    return path if is_there else None
+
+
+def _looks_like_a_file(given: str) -> bool:
+    """Whether one word is rather the name of a file than a text."""
+    is_word = given.split() == [given]
+    return is_word and ("/" in given or os.sep in given or given.lower().endswith(FILE_ENDINGS))
 
 
 def _print(value: Any, as_json: bool, text: Any) -> None:
