@@ -369,6 +369,17 @@ def test_words_that_hold_slashes_or_dots_are_still_a_text(folder, given):
     assert CliRunner().invoke(app, ["suggest", str(folder), given]).exit_code == 0
 
 
+@pytest.mark.parametrize("blank", ["", " \n\t\u2003"])
+@pytest.mark.parametrize("command", ["suggest", "explain"])
+def test_a_document_without_text_is_refused(folder, tmp_path, command, blank):
+    file = tmp_path / "blank.txt"
+    file.write_text(blank)
+    for given, where in ((blank, "TEXT"), (str(file), str(file)), ("-", "standard input")):
+        done = CliRunner().invoke(app, [command, str(folder), given], input=blank)
+        assert isinstance(done.exception, DataError)
+        assert str(done.exception) == f"{where}: no text"
+
+
 def test_where_no_suggestion_reaches_the_threshold_the_best_are_named(tmp_path):
     docs = [Doc(str(i), {"text": "trout"}, (), (f"l{i % 10}",)) for i in range(40)]
     run = train(TABLES, tmp_path / "run", train=Corpus.of(docs), dev=Corpus.of(docs))

@@ -654,7 +654,11 @@ def _doc(given: str, keywords: Sequence[str] | None) -> Doc:
     """The text that was given, as a document."""
     from ontodex.types import Doc
 
-    return Doc("", {"text": _text(given)}, tuple(keywords or ()))
+    text = _text(given)
+    if not text.strip():
+        where = "standard input" if given == "-" else given if given.strip() else "TEXT"
+        raise DataError(f"{where}: no text", hint="give some words, or a file that has some")
+    return Doc("", {"text": text}, tuple(keywords or ()))
 
 
 def _text(given: str) -> str:

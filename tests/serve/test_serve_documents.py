@@ -74,6 +74,18 @@ def test_a_row_of_the_queue_shows_the_title_or_how_the_text_begins(client, field
     assert client.get("/documents").json()["documents"][0]["title"] == shown
 
 
+def test_a_document_without_words_is_refused_and_none_of_its_request_is_queued(client):
+    body = {"documents": [{"text": "trout"}, {"text": " \n"}]}
+    answer = client.post("/documents", json=body)
+    assert answer.status_code == 422
+    (error,) = answer.json()["errors"]
+    assert error["where"] == "body.documents.1"
+    assert "no text" in error["message"]
+    assert client.get("/documents").json()["documents"] == []
+    title_only = {"documents": [{"title": "Trout", "text": ""}]}
+    assert client.post("/documents", json=title_only).status_code == 201
+
+
 def test_previous_is_the_document_before_open_or_done(queue):
     def before(**query):
         document = queue.get("/documents/previous", params=query).json()["document"]

@@ -112,6 +112,8 @@ def test_names_come_in_the_language_asked_for(client):
     [
         ({"documents": []}, "body.documents"),
         ({"documents": [{}]}, "body.documents.0"),
+        ({"documents": [TROUT, {"text": ""}]}, "body.documents.1"),
+        ({"documents": [{"title": " ", "text": "\n", "keywords": ["x"]}]}, "body.documents.0"),
         ({"documents": [{"text": "a\0b"}]}, "body.documents.0.text"),
         ({"documents": [{"text": "x", "txt": "y"}]}, "body.documents.0.txt"),
         ({"documents": [TROUT], "limit": 0}, "body.limit"),

@@ -56,7 +56,8 @@ def _with_text(schema: dict[str, Any]) -> None:
     """Say in the description of a document that it has some text."""
     usual = ("title", "abstract", "body", "text")
     some: list[Any] = [
-        {"required": [name], "properties": {name: {"type": "string"}}} for name in usual
+        {"required": [name], "properties": {name: {"type": "string", "pattern": r"\S"}}}
+        for name in usual
     ]
     schema["anyOf"] = [
         *some,
@@ -80,8 +81,8 @@ class Document(Body):
 
     @model_validator(mode="after")
     def _has_text(self) -> Document:
-        if not self._texts():
-            raise ValueError("has no text: give title, abstract, body, text or fields")
+        if not any(text.strip() for text in self._texts().values()):
+            raise ValueError("no text: give words in title, abstract, body, text or fields")
         return self
 
     def _texts(self) -> dict[str, str]:

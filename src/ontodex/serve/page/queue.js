@@ -158,6 +158,8 @@ function startEntry() {
 }
 
 async function paste(title, text, keywords) {
+  // `required` lets blanks pass.
+  if (!text.value.trim()) throw new Error("There is no text yet, only blanks.");
   const given = {
     ...(title.value.trim() && { title: title.value.trim() }),
     text: text.value,
