@@ -562,7 +562,7 @@ def learn(
     from ontodex.serve.database import Database
     from ontodex.serve.learn import learn as learn_decisions
 
-    opened = Database.open(database)
+    opened = Database.open(database, make=False)
     try:
         lesson = learn_decisions(run, opened, device=device)
     finally:

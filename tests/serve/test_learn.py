@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from typer.testing import CliRunner
 
 from ontodex.cli import app
-from ontodex.errors import RunError
+from ontodex.errors import ConfigError, RunError
 from ontodex.ontology.graph import Concept, build
 from ontodex.run import load, train
 from ontodex.serve.database import Database, Judgement
@@ -177,3 +177,15 @@ def test_the_command_shows_the_effect(folder, tmp_path):
     again = CliRunner().invoke(app, ["learn", str(folder), "--database", where, "--json"])
     assert isinstance(again.exception, RunError)
     assert json.loads((folder / "manifest.json").read_text())["learned"]
+
+
+@pytest.mark.parametrize("form", ["{}", "sqlite:///{}", "sqlite:///file:{}?uri=true"])
+def test_a_database_that_is_not_there_is_refused_and_not_made(folder, tmp_path, form):
+    file = tmp_path / "nofile.sqlite"
+    done = CliRunner().invoke(app, ["learn", str(folder), "--database", form.format(file)])
+    assert isinstance(done.exception, ConfigError)
+    assert str(done.exception) == f"--database {file}: there is no such file"
+    assert not file.exists()
+    Database.open(str(file)).close()
+    done = CliRunner().invoke(app, ["learn", str(folder), "--database", form.format(file)])
+    assert "no decisions" in str(done.exception)

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -112,9 +113,11 @@ class Database:
         self._engine = engine
 
     @classmethod
-    def open(cls, where: str) -> Database:
-        """The database of a URL or a file, made where there is none."""
+    def open(cls, where: str, *, make: bool = True) -> Database:
+        """The database of a URL or a file, made where there is none unless `make` is false."""
         engine = _engine(where)
+        if not make:
+            _check_there(engine.url)
         try:
             with engine.execution_options(writes=True).begin() as connection:
                 _tables.create_all(connection)
@@ -449,6 +452,16 @@ def _sqlite(url: sa.URL) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _check_there(url: sa.URL) -> None:
+    """Refuse an SQLite file that does not exist: connecting would make it."""
+    file = (url.database or "").removeprefix("file:")
+    if url.get_backend_name() == "sqlite" and not Path(file).exists():
+        raise ConfigError(
+            f"--database {file}: there is no such file",
+            hint="name the database that `ontodex serve` had",
+        )
 
 
 def _shown(where: str) -> str:
