@@ -223,6 +223,40 @@ def test_explaining_with_a_system_that_cannot_is_a_sentence(folder):
         load(folder).explain("text")
 
 
+def small_run(out: Path, name: str, **tables: dict[str, object]) -> Run:
+    docs = [
+        Doc(f"{label}{i}", {"text": f"{word} in the cold water {i}"}, (), (label,))
+        for i in range(6)
+        for label, word in (("fish", "trout"), ("oak", "leaves"))
+    ]
+    docs += [Doc("n", {"text": "a newt in the moss"}, (), ("newt",))]
+    corpora = {"train": Corpus.of(docs), "dev": Corpus.of(docs)}
+    return train({"model": {"name": name}, **tables}, out, ontology=ONTOLOGY, **corpora)
+
+
+@pytest.mark.parametrize("name", ["linear", "knn", "lexical"])
+def test_a_concept_that_was_never_learned_is_said_to_be_so(tmp_path, name):
+    run = small_run(tmp_path / "run", name)
+    asked = ["explain", str(run.folder), "trout in the river", "--label", "Animals"]
+    assert "never learned: no training document has it" in CliRunner().invoke(app, asked).stdout
+    told = json.loads(CliRunner().invoke(app, [*asked, "--json"]).stdout)
+    assert told["remark"] == "never learned: no training document has it"
+    assert run.explain("trout in the river", "newt").remark == ""
+
+
+def test_a_label_of_too_few_documents_is_said_to_be_so(tmp_path):
+    run = small_run(tmp_path / "run", "linear", labels={"min_count": 2})
+    remark = run.explain("a newt", "newt").remark
+    assert remark == "never learned: fewer than 2 training documents have it"
+
+
+def test_a_name_explains_a_concept_that_was_never_learned(tmp_path):
+    found = small_run(tmp_path / "run", "lexical").explain("many animals drink", "Animals")
+    assert found.probability > 0
+    assert [found.text[span.start : span.end] for span in found.spans] == ["animals"]
+    assert found.remark == ""
+
+
 def test_the_format_of_the_first_version_can_still_be_read():
     """This folder was written by the first version; it stays as it is."""
     old = Path(__file__).parent / "runs" / "format-1"

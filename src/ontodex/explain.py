@@ -43,6 +43,7 @@ def to_dict(explanation: Explanation) -> dict[str, Any]:
         "label": explanation.label,
         "name": explanation.name,
         "probability": explanation.probability,
+        "remark": explanation.remark,
         "text": explanation.text,
         "spans": [
             {
@@ -78,7 +79,8 @@ def _style(weight: float) -> str:
 
 
 def _title(explanation: Explanation) -> str:
-    return f"{explanation.name} ({explanation.label}), probability {explanation.probability:.3f}"
+    title = f"{explanation.name} ({explanation.label}), probability {explanation.probability:.3f}"
+    return f"{title}; {explanation.remark}" if explanation.remark else title
 
 
 def set_to_dict(attention: SetAttention, labels: LabelSpace) -> dict[str, Any]:

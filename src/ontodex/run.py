@@ -95,6 +95,7 @@ class Explanation:
     name: str
     probability: float
     spans: Sequence[Span]
+    remark: str = ""  # what the probability alone would not tell
 
 
 @dataclass(frozen=True)
@@ -457,10 +458,21 @@ class Run:
             raise RunError("this document has no suggestion to explain", hint="name a --label")
         at = ranking.columns[0] == column
         probability = float(ranking.probabilities[0][at][0]) if at.any() else 0.0
-        spans = self.model.explain(doc, column)
         return Explanation(
-            doc.text, self.labels.ids[column], self.labels.name(column), probability, spans
+            doc.text,
+            self.labels.ids[column],
+            self.labels.name(column),
+            probability,
+            self.model.explain(doc, column),
+            # Systems that know names give some concepts a chance that they never learned.
+            "" if probability or self.labels.frequency[column] else self._never_learned(),
         )
+
+    def _never_learned(self) -> str:
+        least = self.settings.labels.min_count
+        if least > 1:
+            return f"never learned: fewer than {least:,} training documents have it"
+        return "never learned: no training document has it"
 
     def explain_set(self, document: str | Doc) -> SetAttention:
         """How the label set of a document was chosen, label by label."""
