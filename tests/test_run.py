@@ -223,6 +223,16 @@ def test_explaining_with_a_system_that_cannot_is_a_sentence(folder):
         load(folder).explain("text")
 
 
+def test_a_label_that_is_not_known_gets_the_nearest_names_not_a_list_cut_short(folder):
+    run = load(folder)
+    assert run.find_column("OAK") == run.find_column("oak")
+    with pytest.raises(RunError, match=r"no concept 'fisch'; did you mean 'Fish'\?$") as met:
+        run.find_column("fisch")
+    assert met.value.hint == f"take an id or a name of the 4 in {folder / 'labels.tsv'}"
+    with pytest.raises(RunError, match=r"no concept 'zebra crossings'$"):
+        run.find_column("zebra crossings")
+
+
 def small_run(out: Path, name: str, **tables: dict[str, object]) -> Run:
     docs = [
         Doc(f"{label}{i}", {"text": f"{word} in the cold water {i}"}, (), (label,))

@@ -13,7 +13,7 @@ import json
 import tomllib
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -94,10 +94,16 @@ def _flat(settings: Any) -> Table:
 
 def nearest(word: str, choices: Sequence[str]) -> str:
     """'; did you mean ...?' for a mistyped word, else the list of what exists."""
-    near = difflib.get_close_matches(word, choices, n=1)
-    if near:
-        return f"; did you mean {near[0]!r}?"
+    if meant := did_you_mean(word, choices, 1):
+        return meant
     return f"; it takes {', '.join(choices)}" if choices else "; it has none"
+
+
+def did_you_mean(word: str, choices: Iterable[str], most: int) -> str:
+    """'; did you mean ...?' with the nearest choices, in whatever case; '' where none is."""
+    written = {choice.casefold(): choice for choice in choices}
+    near = difflib.get_close_matches(word.casefold(), written, n=most)
+    return f"; did you mean {' or '.join(repr(written[one]) for one in near)}?" if near else ""
 
 
 def _fits(value: Any, hint: Any) -> bool:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ontodex import __version__
 from ontodex import config as settings
-from ontodex.config import Table, build, nearest
+from ontodex.config import Table, build, did_you_mean, nearest
 from ontodex.errors import ConfigError, DataError, RunError
 from ontodex.files import atomic_folder, digest, write_text
 from ontodex.models import find
@@ -484,12 +484,16 @@ class Run:
         """The column of a concept given by id or by preferred name."""
         if label in self.labels.column:
             return self.labels.column[label]
-        wanted = label.casefold()
-        for column in range(len(self.labels)):
-            if self.labels.name(column).casefold() == wanted:
-                return column
         names = [self.labels.name(column) for column in range(len(self.labels))]
-        raise RunError(f"this run knows no concept {label!r}{nearest(label, names[:50_000])}"[:300])
+        wanted = label.casefold()
+        for column, name in enumerate(names):
+            if name.casefold() == wanted:
+                return column
+        meant = did_you_mean(label[:200], names[:50_000], 3)
+        raise RunError(
+            f"this run knows no concept {label[:200]!r}{meant}",
+            hint=f"take an id or a name of the {len(names):,} in {self.folder / 'labels.tsv'}",
+        )
 
     def evaluate(self, corpus: Corpus, *, report: bool = False) -> Metrics:
         """All metrics against a labelled corpus. With `report`, metrics.json, label_metrics.tsv and
