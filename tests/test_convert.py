@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ontodex.convert import convert
-from ontodex.errors import OntodexError
+from ontodex.errors import DataError, OntodexError
 from ontodex.ontology import read_ontology
 from ontodex.read import open_corpus, read_docs
 from ontodex.sample import ontology_path
@@ -51,3 +51,13 @@ def test_a_missing_or_unknown_file_is_a_sentence(tmp_path):
     for name in ("nothing", "noise.bin"):
         with pytest.raises(OntodexError):
             convert(tmp_path / name, tmp_path / "out.jsonl")
+
+
+def test_a_format_that_cannot_be_told_is_converted_as_the_hint_says(tmp_path):
+    path = tmp_path / "odd"
+    path.write_text("no label here\n" * 100 + "__label__fish trout\n" * 3)
+    with pytest.raises(DataError, match="not a corpus format that is known") as met:
+        open_corpus(path)  # as `train`, `evaluate` and `index` do, which take no format
+    assert f"ontodex convert {path} OUT.jsonl --from FORMAT" in met.value.hint
+    convert(path, tmp_path / "out.jsonl", from_format="fasttext")
+    assert list(open_corpus(tmp_path / "out.jsonl").labels())[-1] == ["fish"]

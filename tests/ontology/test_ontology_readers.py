@@ -351,5 +351,7 @@ def test_an_unknown_format_name_offers_the_nearest(put):
 
 @pytest.mark.parametrize("text", ["", "a\tb\tc\n", b"\x00\x01\x02", "x" * 300])
 def test_what_is_no_ontology_is_said_with_what_was_seen(text, put):
-    with pytest.raises(DataError, match="not an ontology format that is known here; it "):
-        detect(put(text))
+    path = put(text)
+    with pytest.raises(DataError, match="not an ontology format that is known here; it ") as met:
+        detect(path)
+    assert f"ontodex convert {path} OUT.json --from FORMAT" in met.value.hint

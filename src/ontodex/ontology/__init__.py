@@ -118,7 +118,8 @@ def detect(path: Path) -> str:
     raise DataError(
         f"not an ontology format that is known here; {seen}",
         path=path,
-        hint=f"name the format if it is one of {', '.join(FORMATS)}",
+        hint=f"ontodex convert {path} OUT.json --from FORMAT, and OUT.json in its place, "
+        f"if the format is one of {', '.join(FORMATS)}",
     )
 
 

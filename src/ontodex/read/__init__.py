@@ -94,7 +94,8 @@ def detect(path: Path) -> str:
     raise DataError(
         f"not a corpus format that is known; it is {head.seen()}",
         path=path,
-        hint=f"name the format if it is one of {', '.join(FORMATS)}",
+        hint=f"ontodex convert {path} OUT.jsonl --from FORMAT, and OUT.jsonl in its place, "
+        f"if the format is one of {', '.join(FORMATS)}",
     )
 
 
