@@ -424,6 +424,17 @@ def test_a_document_without_text_is_refused(folder, tmp_path, command, blank):
         assert str(done.exception) == f"{where}: no text"
 
 
+def test_a_language_that_the_ontology_does_not_have_is_said(folder, tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"id": "1", "text": "trout"}\n')
+    table = [str(tmp_path / "in.jsonl"), str(tmp_path / "out.csv"), "--workers", "1"]
+    for words in (["suggest", str(folder), "trout"], ["index", str(folder), *table]):
+        done = CliRunner().invoke(app, [*words, "--language", "xx"])
+        assert done.exit_code == 0
+        assert "xx: not a language of the ontology, which has de, en\n" in done.stderr
+    done = CliRunner().invoke(app, ["suggest", str(folder), "trout", "--language", "de"])
+    assert done.stderr == ""
+
+
 def test_where_no_suggestion_reaches_the_threshold_the_best_are_named(tmp_path):
     docs = [Doc(str(i), {"text": "trout"}, (), (f"l{i % 10}",)) for i in range(40)]
     run = train(TABLES, tmp_path / "run", train=Corpus.of(docs), dev=Corpus.of(docs))

@@ -257,8 +257,9 @@ def suggest(
     from ontodex.run import load
 
     loaded, doc = load(run, device=device), _doc(text, keyword)
-    found = loaded.suggest(doc, limit=limit, threshold=threshold, language=language)
     ontology = loaded.labels.ontology
+    _warn_of_language(language, ontology)
+    found = loaded.suggest(doc, limit=limit, threshold=threshold, language=language)
     if not found:
         _print([], as_json, lambda: _instead(loaded, doc, threshold, language))
     elif ontology is None:
@@ -338,7 +339,11 @@ def index(
     """
     from ontodex.index import Places
     from ontodex.index import index as index_documents
+    from ontodex.train import store
 
+    if language is not None and store.is_finished(run):
+        own = run / "ontology.json"
+        _warn_of_language(language, _ontology(own if own.exists() else None))
     done = index_documents(
         run,
         source,
@@ -648,6 +653,17 @@ def _ontology(path: Path | None) -> Ontology | None:
     from ontodex.ontology import read_ontology
 
     return None if path is None else read_ontology(path)
+
+
+def _warn_of_language(language: str | None, ontology: Ontology | None) -> None:
+    """Say so where names cannot come in the language asked for."""
+    if language is None:
+        return
+    if ontology is None:
+        _complain(f"--language {language}: this run has no ontology, so ids stand for names")
+    elif language not in ontology.names:
+        known = ", ".join(sorted(ontology.names)) or "none"
+        _complain(f"--language {language}: not a language of the ontology, which has {known}")
 
 
 def _doc(given: str, keywords: Sequence[str] | None) -> Doc:
