@@ -15,9 +15,11 @@ from typer.testing import CliRunner
 
 from ontodex.cli import app, none_chosen
 from ontodex.errors import ConfigError, DataError, RunError
+from ontodex.explain import marked
+from ontodex.models.base import Span
 from ontodex.ontology.graph import Concept
 from ontodex.ontology.graph import build as build_ontology
-from ontodex.run import Run, Suggestion, load, train
+from ontodex.run import Explanation, Run, Suggestion, load, train
 from ontodex.train import store
 from ontodex.types import Corpus, Doc, LabelSpace
 
@@ -242,6 +244,28 @@ def small_run(out: Path, name: str, **tables: dict[str, object]) -> Run:
     docs += [Doc("n", {"text": "a newt in the moss"}, (), ("newt",))]
     corpora = {"train": Corpus.of(docs), "dev": Corpus.of(docs)}
     return train({"model": {"name": name}, **tables}, out, ontology=ONTOLOGY, **corpora)
+
+
+def test_marks_show_what_speaks_for_a_concept_and_against_it():
+    weights = {"Brown": 0.4, "trout": 2.0, "out": 2.0, "the": 0.01, "weir": -1.0}
+    text = "Brown troutout of the weir."
+    at = {word: text.rindex(word) for word in weights}  # "out" right behind "trout"
+    spans = [Span(at[word], at[word] + len(word), weight) for word, weight in weights.items()]
+    found = marked(Explanation(text, "fish", "Fish", 0.25, spans))
+    assert found.splitlines() == [
+        "Fish (fish), probability 0.250",
+        "*Brown* **troutout** of the ~~weir~~.",
+    ]
+
+
+def test_an_explanation_in_a_file_has_marks_and_its_lines_are_not_cut(tmp_path):
+    run = small_run(tmp_path / "run", "linear")
+    text = "trout " + "and so it goes on and on " * 6
+    done = ontodex("explain", str(run.folder), text, "--label", "fish")
+    title, line = done.stdout.splitlines()
+    assert title.startswith("Fish (fish), probability")
+    assert line.startswith("**trout**")
+    assert line.replace("*", "").replace("~~", "") == text
 
 
 @pytest.mark.parametrize("name", ["linear", "knn", "lexical"])

@@ -282,7 +282,10 @@ def explain(
     as_json: Json = False,
     device: Device = "cpu",
 ) -> None:
-    """The text with the words that speak for a concept.
+    """The text with the words that speak for a concept, in colour.
+
+    Where there are no colours, as in a file, words are marked: **strong** and *weaker* ones for the
+    concept, ~~words~~ against it.
 
     Without a label, a system that chooses a set label by label shows how it did: what each choice
     looked at, and the coverage of each level of the ontology.

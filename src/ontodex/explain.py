@@ -1,4 +1,4 @@
-"""An explanation as people see it: highlighted in the terminal, or as a page of its own.
+"""An explanation as people see it: in colour in the terminal, marked in a file, or as a page.
 
 Texts, labels and names may be hostile: everything is escaped, and the page runs no script.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ontodex.run import Explanation
 from ontodex.types import LabelSpace
 
 BLOCKS = "·▁▂▃▄▅▆▇█"
+STRONG, WEAK = 0.5, 0.1  # shares of the strongest weight from which on a word stands out
 LOOKED_AT = 3  # predicted labels shown for each choice
 
 
@@ -58,11 +60,15 @@ def to_dict(explanation: Explanation) -> dict[str, Any]:
 
 
 def highlighted(explanation: Explanation) -> None:
-    """Print the text with the telling words in colour; the stronger, the brighter."""
+    """Print the text with the telling words in colour, the stronger, the brighter; where there are
+    no colours, as in a file, with marks."""
     from rich.console import Console
     from rich.text import Text
 
     console = Console()
+    if console.color_system is None or console.no_color:
+        console.out(marked(explanation), highlight=False)
+        return
     console.print(Text(_title(explanation), style="bold"))
     line = Text()
     for piece, weight in pieces(explanation):
@@ -70,12 +76,27 @@ def highlighted(explanation: Explanation) -> None:
     console.print(line)
 
 
+def marked(explanation: Explanation) -> str:
+    """The text with **strong** words, *weaker* ones, and ~~words against the label~~."""
+    by_mark = groupby(pieces(explanation), key=lambda piece: _mark(piece[1]))
+    texts = [mark + "".join(piece for piece, _ in group) + mark for mark, group in by_mark]
+    return f"{_title(explanation)}\n{''.join(texts)}"
+
+
+def _mark(weight: float) -> str:
+    if weight >= STRONG:
+        return "**"
+    if weight >= WEAK:
+        return "*"
+    return "~~" if weight <= -WEAK else ""
+
+
 def _style(weight: float) -> str:
-    if weight >= 0.5:
+    if weight >= STRONG:
         return "bold black on green"
-    if weight >= 0.1:
+    if weight >= WEAK:
         return "green"
-    return "red" if weight <= -0.1 else ""
+    return "red" if weight <= -WEAK else ""
 
 
 def _title(explanation: Explanation) -> str:
