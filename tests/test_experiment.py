@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ontodex.cli import app
-from ontodex.errors import ConfigError, MissingExtraError
-from ontodex.experiment import read_plan, run_experiment
+from ontodex.errors import ConfigError, DataError, MissingExtraError, RunError
+from ontodex.experiment import check_data, read_plan, run_experiment
 from ontodex.models import MODELS
 from ontodex.models.popularity import Popularity
 from ontodex.read import write_docs
@@ -190,14 +190,49 @@ def test_what_fails_is_a_line_that_says_why_and_the_others_go_on(monkeypatch, ro
     assert table["last"][0] == table["floor"][0]
 
 
-def test_a_corpus_that_is_not_there_is_said_in_its_lines(root, tmp_path):
-    text = PLAN.split("[published")[0].replace(
-        "[[systems]]", '[corpora.absent]\ntrain = "no.jsonl"\ntest = "no.jsonl"\n[[systems]]', 1
-    )
-    run_experiment(plan(tmp_path, text), tmp_path / "out", root=root)
-    told = json.loads((tmp_path / "out" / "results.json").read_text())
-    failures = {s["corpus"]: [bool(r["failure"]) for r in s["rows"]] for s in told["sections"]}
-    assert failures == {"small": [False] * 3, "absent": [True] * 3}
+def test_files_that_are_not_there_are_named_together_before_anything_starts(root, tmp_path):
+    absent = '[corpora.absent]\ntrain = "no.jsonl"\ntest = "nor.jsonl"\nontology = "none.json"\n'
+    text = PLAN.replace("[[systems]]", f"{absent}[[systems]]", 1)
+    words = ["experiment", str(plan(tmp_path, text)), "--root", str(root), "--out"]
+    error = CliRunner().invoke(app, [*words, str(tmp_path / "out")]).exception
+    assert isinstance(error, DataError)  # in a shell a sentence and exit code 2
+    for name in ("no.jsonl", "nor.jsonl", "none.json"):
+        assert f"no {root / name}" in str(error)
+    assert "train.jsonl" not in str(error)
+    assert "--root" in error.hint
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_that_is_no_corpus_is_known_before_anything_starts(root, tmp_path):
+    write_docs(corpus(4), tmp_path / "train.jsonl", "jsonl")
+    (tmp_path / "test.jsonl").write_bytes(b"")
+    with pytest.raises(DataError, match=r"test\.jsonl: not a corpus format.*an empty file"):
+        run_experiment(plan(tmp_path, PLAN), tmp_path / "out", root=tmp_path)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_corpus_of_files_with_a_common_beginning_is_there(tmp_path):
+    features = '[corpora.b]\ntrain = "tr"\ntest = "tr"\n[[systems]]\nname = "a"\nmodel = "knn"\n'
+    known = read_plan(plan(tmp_path, features))
+    with pytest.raises(DataError, match="nothing was started"):
+        check_data(known, tmp_path)
+    rows = [Doc(str(i), features={i: 1.0}, labels=("a",)) for i in range(3)]
+    write_docs(Corpus.of(rows), tmp_path / "tr", "xmc-matrix")
+    check_data(known, tmp_path)
+
+
+def test_the_command_fails_where_a_line_failed_and_the_tables_have_the_others(
+    monkeypatch, root, tmp_path
+):
+    monkeypatch.setitem(MODELS, "breaks", f"{__name__}:Breaks")
+    text = NOISY.replace('model = "knn"', 'model = "breaks"')
+    words = ["experiment", str(plan(tmp_path, text)), "--root", str(root), "--out"]
+    shown = CliRunner().invoke(app, [*words, str(tmp_path / "out")])
+    assert isinstance(shown.exception, RunError)
+    failed = "near on small, both on small, near on small-missing-0.4, both on small-missing-0.4"
+    assert f"failed: {failed}" in str(shown.exception)
+    assert f"written to {tmp_path / 'out'}" in shown.stdout
+    assert lines(tmp_path / "out")["floor"][0]
 
 
 def test_seeds_give_a_mean_and_a_spread_and_a_consensus_of_each(root, tmp_path):
@@ -268,6 +303,7 @@ settings.model.pointer.train.epochs = 2
         ('["floor", "near"]', '["floor", "neer"]', "no 'neer'; did you mean 'near'"),
         ('test = "test.jsonl"', "", "needs train and test, or ready"),
         ('test = "test.jsonl"', 'ready = "sample"', "either ready or paths"),
+        ('train = "train.jsonl"\ntest = "test.jsonl"', 'ready = "sampl"', "did you mean 'sample'"),
         ("published.small", "published.smal", "no 'smal'; did you mean 'small'"),
         ('source = "a paper, Table 1"', "", "needs a source"),
         ('"P@1" = 61.5', '"P@2" = 61.5', "no column 'P@2'"),

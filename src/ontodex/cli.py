@@ -19,7 +19,7 @@ import typer
 from typer import Argument, Option
 
 from ontodex import __version__, progress
-from ontodex.errors import ConfigError, DataError, OntodexError
+from ontodex.errors import ConfigError, DataError, OntodexError, RunError
 
 if TYPE_CHECKING:
     from ontodex.run import Run, Suggestion
@@ -423,6 +423,12 @@ def experiment(
     results = run_experiment(file, folder, root=root or Path(), device=device, workers=workers)
     typer.echo(results.text())
     typer.echo(f"\nwritten to {folder}: results.md, results.html, results.json")
+    if failed := results.failures():
+        raise RunError(
+            f"failed: {', '.join(failed)}",
+            hint="the same command when what is said below the tables is mended; it keeps what is "
+            "finished",
+        )
 
 
 @app.command()

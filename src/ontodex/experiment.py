@@ -1,6 +1,6 @@
 """`ontodex experiment F.toml`: every system x corpus x seed that a file names, and their table.
 
-    file ─ plan, checked as a whole ─ train what is missing ─ measure once ─ run folders ─ table
+    file ─ plan, checked with its data ─ train what is missing ─ measure once ─ run folders ─ table
 
 The table is made from the run folders alone: the same folders give the same bytes, and a command
 that was killed is started again and goes on.
@@ -24,10 +24,10 @@ from ontodex import config, data
 from ontodex.config import Table, build, merged, nearest
 from ontodex.corrupt import NOISES, Noise, corrupt_corpus
 from ontodex.curves import Curve
-from ontodex.errors import ConfigError, OntodexError, RunError
+from ontodex.errors import ConfigError, DataError, OntodexError, RunError
 from ontodex.models import find
 from ontodex.ontology import read_ontology
-from ontodex.read import open_corpus
+from ontodex.read import detect, open_corpus
 from ontodex.read.split import set_aside
 from ontodex.results import Results, Row, Section, measured_row, quoted_row
 from ontodex.run import load, resolve, train
@@ -67,6 +67,13 @@ class CorpusPlan:
             raise ValueError("takes either ready or paths, not both")
         if not self.ready and not (self.train and self.test):
             raise ValueError("needs train and test, or ready")
+        known = [ready.name for ready in data.ready_sets()]
+        if self.ready and self.ready not in known:
+            raise ValueError(f"there is no data set {self.ready!r}{nearest(self.ready, known)}")
+
+    def paths(self, root: Path) -> dict[str, Path]:
+        """The files it names, by part; none of a ready set."""
+        return {part: root / getattr(self, part) for part in PARTS if getattr(self, part)}
 
 
 @dataclass(frozen=True)
@@ -247,8 +254,7 @@ class Parts:
         """A ready set is taken from below the root where it lies there, else made below `out`."""
         plan, noise, rate = source.plan, source.noise, source.rate
         if not plan.ready:
-            paths = {p: root / getattr(plan, p) for p in PARTS if getattr(plan, p)}
-            return cls(paths, noise, rate)
+            return cls(plan.paths(root), noise, rate)
         there = root / plan.ready
         folder = there if (there / data.MANIFEST).exists() else out / "data" / plan.ready
         made = {path.name.split(".")[0]: path for path in data.get(plan.ready, folder)}
@@ -272,11 +278,40 @@ class Parts:
         return read_ontology(self.paths["ontology"]) if "ontology" in self.paths else None
 
 
+def check_data(plan: Plan, root: Path) -> None:
+    """Refuse a plan whose files are not all there: the last one may be needed after hours."""
+    absent = [
+        str(path)
+        for corpus in plan.corpora.values()
+        for part, path in corpus.paths(root).items()
+        if not _is_there(path, part)
+    ]
+    if absent:
+        raise DataError(
+            f"there is no {', no '.join(dict.fromkeys(absent))}; nothing was started",
+            hint="--root FOLDER, or $ONTODEX_DATA: the folder where the corpora's paths start",
+        )
+
+
+def _is_there(path: Path, part: str) -> bool:
+    """A file or folder; or, of a corpus, the common beginning of several files."""
+    if part == "ontology":
+        return path.exists()
+    try:
+        detect(path)
+    except DataError:
+        if path.exists():
+            raise  # says what it is instead of a corpus
+        return False
+    return True
+
+
 def run_experiment(
     path: Path, out: Path, *, root: Path, device: str = "auto", workers: int = 1
 ) -> Results:
     """Run what the file asks for and `out` does not hold yet, and write the table there."""
     plan = read_plan(path)
+    check_data(plan, root)
     device = pick(device)  # once: loading torch must not count as the first system's training
     if workers > 1:
         _side_by_side(plan, workers, root=root, out=out, device=device)
@@ -403,4 +438,12 @@ def _measured_on(folder: Path) -> str | None:
         return None
 
 
-__all__ = ["CorpusPlan", "Plan", "Source", "SystemPlan", "read_plan", "run_experiment"]
+__all__ = [
+    "CorpusPlan",
+    "Plan",
+    "Source",
+    "SystemPlan",
+    "check_data",
+    "read_plan",
+    "run_experiment",
+]

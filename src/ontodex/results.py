@@ -162,6 +162,17 @@ class Results:
     sections: Sequence[Section]
     curves: Sequence[Curve] = ()
 
+    def failures(self) -> list[str]:
+        """The lines that lack a run or all of them, under noise too."""
+        under_noise = [section for curve in self.curves for section in curve.sections.values()]
+        failed = (
+            f"{row.name} on {section.corpus}"
+            for section in (*self.sections, *under_noise)
+            for row in section.rows
+            if row.failure
+        )
+        return list(dict.fromkeys(failed))  # a curve begins with the section without noise
+
     def to_dict(self) -> dict[str, Any]:
         return {"columns": [*METRICS, *COSTS], **dataclasses.asdict(self)}
 
