@@ -11,7 +11,7 @@ from lxml import html
 from scipy.sparse import csr_array
 
 from ontodex.evaluate import evaluate
-from ontodex.evaluate.plots import Illustration, Panel
+from ontodex.evaluate.plots import Illustration, Panel, lines
 from ontodex.evaluate.report import write_report
 from ontodex.types import Corpus, Doc, LabelSpace, Ontology, Ranking
 
@@ -216,3 +216,15 @@ def test_what_a_system_draws_of_itself_is_a_section_with_a_plot_a_panel(parts, m
     assert [start.split(",")[1], end.split(",")[1]] == ["234.0", "38.0"], "from 0 to 1"
     assert float(end.split(",")[0]) == 626
     assert not page.xpath("//script|//img")
+
+
+@pytest.mark.parametrize("most", [1.0, 99, 1_327, 13_270, 1_000_000])
+def test_the_last_label_of_an_axis_stays_in_the_picture(most):
+    drawn = html.fromstring(lines([0, most], {"MaP": [0, 1]}, about="", x_name="steps", most=most))
+    written = f"{most:.1f}" if most == 1 else f"{most:,.0f}"
+    (last,) = drawn.xpath(f"//text[text()='{written}']")
+    half = sum(3.9 if sign in ",." else 7.7 for sign in written) / 2  # DejaVu Sans, a wide one
+    assert last.get("text-anchor") == "middle"
+    assert float(last.get("x")) + half <= 640
+    if len(written) < 4:
+        assert float(last.get("x")) == 626, "a short one stands below the end of the axis"

@@ -12,6 +12,7 @@ from ontodex.evaluate.ranking import Numbers
 
 WIDTH, HEIGHT = 640, 280
 LEFT, RIGHT, TOP, BOTTOM = 46, 626, 38, 234  # the plotting area
+_CHARACTER = 7.5  # at most about so wide, in the type of report.css
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,9 @@ def _frame() -> Iterator[str]:
 def _x_axis(name: str, most: float = 1.0) -> Iterator[str]:
     for tick in range(6):
         value = most * tick / 5
-        yield _text(_x(tick / 5), BOTTOM + 18, f"{value:.1f}" if most <= 1 else f"{value:,.0f}")
+        label = f"{value:.1f}" if most <= 1 else f"{value:,.0f}"
+        inside = WIDTH - _CHARACTER * len(label) / 2  # a long last one would leave the picture
+        yield _text(min(_x(tick / 5), inside), BOTTOM + 18, label)
     yield _text((LEFT + RIGHT) / 2, BOTTOM + 38, name)
 
 
