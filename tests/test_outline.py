@@ -97,6 +97,9 @@ def test_programs_get_the_chosen_ones_by_probability_with_level_and_warnings():
         {"label": "river", "name": "River water", "probability": 0.5}
     ]
     assert found[1]["path"] == ["Nature", "Water", "Water quality"]
+    assert [row["apart"] for row in found] == [0.6, 0.5]
+    apart = [suggestion("quality", 0.4), suggestion("river", 0.35)]
+    assert rows(outline(chosen, apart, ONTOLOGY))[1]["apart"] == 0.4
 
 
 def test_a_label_outside_the_ontology_has_a_branch_of_its_own():

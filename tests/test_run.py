@@ -400,6 +400,7 @@ def test_suggest_reads_text_files_and_standard_input_alike(folder, tmp_path):
         "label": "fish",
         "name": "Fish",
         "probability": 1.0,
+        "apart": 1.0,
         "path": ["Animals", "Fish"],
         "level": 2,
         "other_parents": [],

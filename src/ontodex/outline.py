@@ -173,6 +173,7 @@ def rows(places: Sequence[Place]) -> list[dict[str, Any]]:
             "label": place.label,
             "name": place.name,
             "probability": suggestion.probability,
+            "apart": place.apart,
             "path": list(suggestion.path),
             "level": place.level,
             "other_parents": list(place.other_parents),

@@ -38,6 +38,7 @@ def test_a_suggestion_has_name_place_and_probability(client, run_folder):
     assert [step["name"] for step in found["path"]] == ["Nature", "Animals", "Fish"]
     assert found["chosen"] is True
     assert found["other_parents"] == []
+    assert found["apart"] == found["probability"]
     assert found["more_specific"] == []
 
 
@@ -65,6 +66,8 @@ def test_a_chosen_concept_says_which_more_specific_ones_came_close_by_themselves
     kept = json.loads(json.dumps(served.kept(found)))
     animals, fish, newt = served.suggestions(served.ranked(kept), Ask(language="de"))
     assert animals["more_specific"] == [{"label": "fish", "name": "Fische", "probability": 0.35}]
+    assert (animals["probability"], animals["apart"]) == (0.9, 0.4), "0.35 is close to 0.4"
+    assert [each["apart"] for each in (fish, newt)] == [0.35, 0.3]
     assert fish["more_specific"] == newt["more_specific"] == []
     for ask in (Ask(exclude=["fish"]), Ask(include=["fish"])):
         answer = served.suggestions(found, ask)

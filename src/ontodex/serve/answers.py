@@ -20,6 +20,7 @@ class Near(Step):
 
 class Suggestion(Step):
     probability: float
+    apart: float  # by itself, as those of `more_specific` are
     chosen: bool
     path: list[Step]
     other_parents: list[Step]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -135,26 +135,28 @@ class Served:
         found = chosen if ask.chosen else ranking
         taken = set(chosen.columns[0].tolist())
         language = ask.language if ask.language in self.ontology.names else None
-        near = self._more_specific(chosen, lists.without(ranked.apart, exclude), language)
+        apart = dict(self._pairs(lists.without(ranked.apart, exclude)))
+        near = self._more_specific(chosen, apart, language)
+        ids = self.run.labels.ids
         return [
             {
                 **self._place(column, language),
                 "probability": round(probability, 6),
+                "apart": round(apart.get(ids[column], probability), 6),
                 "chosen": column in taken,
-                "more_specific": near.get(self.run.labels.ids[column], []),
+                "more_specific": near.get(ids[column], []),
             }
             for column, probability in _best(found, ask, set(include))
         ]
 
     def _more_specific(
-        self, chosen: Ranking, apart: Ranking, language: str | None
+        self, chosen: Ranking, apart: Mapping[str, float], language: str | None
     ) -> dict[str, list[Json]]:
         """For a chosen label those below it that were passed over although they are close."""
-        considered = dict(self._pairs(apart))
-        near = more_specific(dict(self._pairs(chosen)), considered, self._above)
+        near = more_specific(dict(self._pairs(chosen)), apart, self._above)
         return {
             label: [
-                {**self.step(each, language), "probability": round(considered[each], 6)}
+                {**self.step(each, language), "probability": round(apart[each], 6)}
                 for each in below
             ]
             for label, below in near.items()

@@ -110,12 +110,32 @@ def test_a_more_specific_concept_that_came_close_is_one_click_or_key_away(browse
         ada.paste()
         assert ada.concept == "Water"
         water = ada.page.locator("#tree .chosen")
-        assert "close, and more specific: ✓ Rivers" in water.locator("> .note").inner_text()
-        assert water.get_attribute("aria-label").endswith("close, and more specific: Rivers")
+        assert "close, and more specific: ✓ Rivers 90 %" in water.locator("> .note").inner_text()
+        assert water.get_attribute("aria-label").endswith("close, and more specific: Rivers 90 %")
         accept(ada)
         ada.wait_for_terms(1)
         assert ada.terms == ["Rivers"]
         assert water.locator("> .note").count() == 0, "it is decided"
+
+
+def test_what_is_close_stands_beside_what_it_was_compared_with(browse, modest):
+    def as_one_of_a_set(route):
+        """A system that decides sets says other probabilities of what it chose."""
+        answer = route.fetch()
+        told = answer.json()
+        water = told["suggestions"][0]
+        assert (water["probability"], water["apart"]) == (1, 1)
+        water["probability"] = 0.95
+        route.fulfill(response=answer, json=told)
+
+    ada = browse(modest)
+    ada.page.route("**/suggest", as_one_of_a_set)
+    ada.paste()
+    water = ada.page.locator("#tree .chosen")
+    assert "95 %" in water.locator("> .row").inner_text()
+    said = "close to its own 100 %, and more specific: "
+    assert f"{said}✓ Rivers 90 %" in water.locator("> .note").inner_text()
+    assert water.get_attribute("aria-label").endswith(f"{said}Rivers 90 %")
 
 
 def test_a_concept_names_the_parents_that_its_place_does_not_show(browse, modest):

@@ -7,6 +7,15 @@ const WORDS = { accept: "accepted", add: "added", reject: "rejected" };
 
 const namesOf = (concepts) => concepts.map(({ name }) => name).join(", ");
 
+// Whether concepts are close is asked of each by itself: where a row says another probability than
+// that, its own stands here, so that nobody compares what does not belong together.
+function closeTo({ probability, apart }) {
+  const isOther = percent(apart) !== percent(probability);
+  return `close${isOther ? ` to its own ${percent(apart)}` : ""}, and more specific: `;
+}
+
+const withPercent = ({ name, probability }) => `${name} ${percent(probability)}`;
+
 // Rows (suggestions with a path from the top) -> nodes {label, names, row, children, best}. Concepts
 // on the way that are no suggestions and lead to one branch only share a line with the next one.
 export function grow(rows) {
@@ -163,24 +172,24 @@ export class Tree {
   }
 
   // What a line below the concept says: where else it stands, and what was passed over.
-  #notes({ other_parents, more_specific }) {
+  #notes(row) {
     const note = (...words) => element("p", { class: "note quiet small" }, ...words);
-    const parents = other_parents.flatMap(({ name }, at) => [
+    const parents = row.other_parents.flatMap(({ name }, at) => [
       at ? ", " : "",
       element("bdi", {}, name),
     ]);
-    const near = more_specific.map(({ label, name }) =>
-      chip(`✓ ${name}`, {
+    const near = row.more_specific.map((each) =>
+      chip(`✓ ${withPercent(each)}`, {
         tabindex: "-1",
-        "data-label": label,
-        "aria-label": `Accept ${name}, which is more specific`,
+        "data-label": each.label,
+        "aria-label": `Accept ${each.name}, which is more specific`,
         title: "Accept",
       }),
     );
     const key = element("kbd", { "aria-hidden": "true" }, "m"); // accepts the first of them
     return [
       parents.length ? note("also below ", ...parents) : null,
-      near.length ? note("close, and more specific: ", ...near, key) : null,
+      near.length ? note(closeTo(row), ...near, key) : null,
     ].filter(Boolean);
   }
 
@@ -192,7 +201,7 @@ export class Tree {
     if (row.verdict) words.push(WORDS[row.verdict]);
     if (row.other_parents.length) words.push(`also below ${namesOf(row.other_parents)}`);
     if (row.more_specific.length)
-      words.push(`close, and more specific: ${namesOf(row.more_specific)}`);
+      words.push(closeTo(row) + row.more_specific.map(withPercent).join(", "));
     item.setAttribute("aria-label", words.join(", "));
     item.classList.toggle("added", !row.suggested);
     item.classList.toggle("chosen", Boolean(row.chosen));
