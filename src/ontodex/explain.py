@@ -19,6 +19,11 @@ from ontodex.types import LabelSpace
 BLOCKS = "·▁▂▃▄▅▆▇█"
 STRONG, WEAK = 0.5, 0.1  # shares of the strongest weight from which on a word stands out
 LOOKED_AT = 3  # predicted labels shown for each choice
+# Beside a concept people expect what `suggest` says of it, which is another figure.
+CHANCE = (
+    "chance: of this label as the next one, given those above it; the probabilities of the set are "
+    "those of suggest."
+)
 
 
 def pieces(explanation: Explanation) -> Iterator[tuple[str, float]]:
@@ -105,7 +110,8 @@ def _title(explanation: Explanation) -> str:
 
 
 def set_to_dict(attention: SetAttention, labels: LabelSpace) -> dict[str, Any]:
-    """For programs: what the levels predicted, and for each choice what it looked at."""
+    """For programs: what the levels predicted, and for each choice its chance at that step and
+    what it looked at."""
     predicted = [
         {"label": labels.ids[column], "name": labels.name(column), "level": level, "probability": p}
         for column, level, p in zip(
@@ -119,7 +125,7 @@ def set_to_dict(attention: SetAttention, labels: LabelSpace) -> dict[str, Any]:
         {
             "label": labels.ids[column],
             "name": labels.name(column),
-            "probability": float(attention.chosen_probabilities[step]),
+            "chance": float(attention.chosen_probabilities[step]),
             "generated": float(attention.generated[step]),
             "attention": attention.attention[step].tolist(),
             "level_attention": attention.level_attention[step].tolist(),
@@ -137,17 +143,18 @@ def set_picture(attention: SetAttention, labels: LabelSpace) -> str:
         return f"no label was chosen; the levels predicted {len(attention.predicted)}"
     n_levels = attention.coverage.shape[1]
     levels = " ".join(f"{level:>2}" for level in range(1, n_levels + 1))
-    lines = [f"{'p':>5}  new  {levels}  chosen, and the predictions it looked at"]
+    lines = [f"chance  new  {levels}  chosen, and the predictions it looked at"]
     full = max(float(attention.coverage.max()), 1e-9)
     for step, column in enumerate(attention.chosen.tolist()):
         covered = attention.coverage[step] / full * (len(BLOCKS) - 1)
         blocks = " ".join(f" {BLOCKS[round(float(value))]}" for value in covered)
-        p, new = attention.chosen_probabilities[step], attention.generated[step]
+        chance, new = attention.chosen_probabilities[step], attention.generated[step]
         looked = _looked_at(attention, step, labels)
         seen = ", ".join(f"{name} {weight:.2f}" for name, weight in looked) or "nothing"
-        lines.append(f"{p:5.3f} {new:4.2f}  {blocks}  {labels.name(column)}  <- {seen}")
+        lines.append(f"{chance:6.3f} {new:4.2f}  {blocks}  {labels.name(column)}  <- {seen}")
     totals = " ".join(f"{value:2.0f}" for value in attention.coverage[-1])
-    return "\n".join([*lines, f"{'coverage':>10}  {totals}"])
+    new = "new: how far it was generated rather than copied from what the levels predicted."
+    return "\n".join([*lines, f"{'coverage':>11}  {totals}", CHANCE, new])
 
 
 def _looked_at(
@@ -174,11 +181,11 @@ def set_page(attention: SetAttention, labels: LabelSpace) -> str:
     for step, column in enumerate(attention.chosen.tolist()):
         cells = [_cell(value / full, f"{value:.2f}") for value in attention.coverage[step]]
         cells += [_cell(weight, f"{weight:.2f}") for weight in attention.attention[step]]
-        name = f"{labels.name(column)} ({attention.chosen_probabilities[step]:.3f})"
+        name = f"{labels.name(column)} (chance {attention.chosen_probabilities[step]:.3f})"
         rows.append(f'<tr><th scope="row">{html.escape(name)}</th>{"".join(cells)}</tr>')
     caption = (
         "Labels in the order they were chosen: the coverage of each level so far, then the "
-        "attention to each predicted label."
+        f"attention to each predicted label. {CHANCE}"
     )
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>How the labels were chosen</title>

@@ -414,15 +414,25 @@ def test_the_picture_names_labels_levels_and_what_was_looked_at(trained):
     labels = LabelSpace(names, np.ones(N_LABELS, np.int64), 600)
     told = trained.attention(row(TEST, 0))
     picture = set_picture(told, labels).splitlines()
-    assert len(picture) == len(told.chosen) + 2
-    for line, column in zip(picture[1:], told.chosen.tolist(), strict=False):
+    head, *chosen = picture[: len(told.chosen) + 1]
+    for line, column in zip(chosen, told.chosen.tolist(), strict=True):
         assert f"  {names[column]}  <- " in line
+        assert line.index(f"  {names[column]}  <- ") == head.index("  chosen, and"), "columns align"
+    # They are chances of a step: a reader must not take them for the probabilities of suggest.
+    assert head.split()[:2] == ["chance", "new"]
+    assert any(line.startswith("chance: of this label as the next one") for line in picture)
     record = json.loads(json.dumps(set_to_dict(told, labels)))
     assert [c["label"] for c in record["chosen"]] == [names[c] for c in told.chosen.tolist()]
+    assert [c["chance"] for c in record["chosen"]] == told.chosen_probabilities.tolist()
+    assert all("probability" not in choice for choice in record["chosen"])
     assert len(record["predicted"]) == len(told.predicted)
     hostile = dataclasses.replace(told, predicted=np.full_like(told.predicted, N_LABELS - 1))
     assert "<script>" not in set_page(hostile, labels)
-    assert set_page(told, labels).count("<tr>") == len(told.chosen) + 1
+    page = set_page(told, labels)
+    assert page.count("<tr>") == len(told.chosen) + 1
+    first = f"{names[told.chosen[0]]} (chance {told.chosen_probabilities[0]:.3f})"
+    assert f'<th scope="row">{first}</th>' in page
+    assert "chance: of this label as the next one" in page
 
 
 def test_a_set_chosen_from_nothing_can_be_shown(trained):
