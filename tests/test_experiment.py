@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from ontodex import data
 from ontodex.cli import app
 from ontodex.errors import ConfigError, DataError, MissingExtraError, RunError
 from ontodex.experiment import check_data, read_plan, run_experiment
@@ -215,10 +216,10 @@ def test_a_corpus_of_files_with_a_common_beginning_is_there(tmp_path):
     features = '[corpora.b]\ntrain = "tr"\ntest = "tr"\n[[systems]]\nname = "a"\nmodel = "knn"\n'
     known = read_plan(plan(tmp_path, features))
     with pytest.raises(DataError, match="nothing was started"):
-        check_data(known, tmp_path)
+        check_data(known, root=tmp_path, out=tmp_path)
     rows = [Doc(str(i), features={i: 1.0}, labels=("a",)) for i in range(3)]
     write_docs(Corpus.of(rows), tmp_path / "tr", "xmc-matrix")
-    check_data(known, tmp_path)
+    check_data(known, root=tmp_path, out=tmp_path)
 
 
 def test_the_command_fails_where_a_line_failed_and_the_tables_have_the_others(
@@ -358,6 +359,44 @@ def test_a_ready_set_below_the_root_is_used_and_else_made(tmp_path):
     run_experiment(tmp_path / "plan.toml", tmp_path / "two", root=made)
     assert not (tmp_path / "two" / "data").exists()
     assert "204 test" in (tmp_path / "two" / "results.md").read_text()
+
+
+LAWS = '[corpora.laws]\nready = "laws"\n[[systems]]\nname = "a"\nmodel = "popularity"\n'
+
+
+@pytest.fixture
+def laws(monkeypatch) -> None:
+    """A ready set that is made from files of the user's, as eurlex57k is."""
+
+    def make(folder, inputs):
+        for name, path in inputs.items():
+            shutil.copy(path, folder / name)
+        return list(inputs)
+
+    needed = ("train.jsonl", "test.jsonl")
+    ready = data.ReadySet("laws", "laws", "small", make, source_files=needed)
+    monkeypatch.setattr(data, "SETS", (*data.SETS, ready))
+
+
+def test_a_ready_set_is_made_from_the_files_below_the_root(laws, root, tmp_path):
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "laws").symlink_to(root)
+    run_experiment(plan(tmp_path, LAWS), tmp_path / "one", root=tmp_path / "files")
+    made = tmp_path / "one" / "data"
+    assert "12 test" in (tmp_path / "one" / "results.md").read_text()
+    assert (made / "laws" / data.MANIFEST).exists()
+    run_experiment(plan(tmp_path, LAWS), tmp_path / "two", root=made)  # what `data get` wrote
+    assert not (tmp_path / "two" / "data").exists()
+    assert "12 test" in (tmp_path / "two" / "results.md").read_text()
+    run_experiment(plan(tmp_path, LAWS), tmp_path / "one", root=tmp_path)  # the set is there
+
+
+def test_a_ready_set_without_its_files_is_known_before_anything_starts(laws, root, tmp_path):
+    (tmp_path / "laws").mkdir()
+    shutil.copy(root / "test.jsonl", tmp_path / "laws")
+    with pytest.raises(DataError, match=r"there is no [^,]*laws/train\.jsonl; nothing"):
+        run_experiment(plan(tmp_path, LAWS), tmp_path / "out", root=tmp_path)
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_command_prints_the_table_and_finds_the_root_in_the_environment(copy, root):

@@ -69,6 +69,22 @@ def ready_sets() -> list[ReadySet]:
     return list(SETS)
 
 
+def is_begun(folder: Path) -> bool:
+    """Whether `get` has been at work there."""
+    return (folder / MANIFEST).exists()
+
+
+def sources(name: str) -> tuple[str, ...]:
+    """The files that a set is made from and the user has; of most sets none."""
+    return next(ready.source_files for ready in SETS if ready.name == name)
+
+
+def find_source(folder: Path, name: str) -> Path | None:
+    """One of them in the user's folder, plain or packed."""
+    candidates = [folder / f"{name}{packed}" for packed in ("", ".xz", ".gz", ".bz2")]
+    return next((candidate for candidate in candidates if candidate.is_file()), None)
+
+
 def get(
     name: str, folder: Path, *, source: Path | None = None, sets: Sequence[ReadySet] | None = None
 ) -> list[Path]:
@@ -216,8 +232,7 @@ def _source_files(ready: ReadySet, source: Path | None) -> dict[str, Path]:
         )
     found: dict[str, Path] = {}
     for name in ready.source_files:
-        candidates = [source / f"{name}{packed}" for packed in ("", ".xz", ".gz", ".bz2")]
-        path = next((candidate for candidate in candidates if candidate.is_file()), None)
+        path = find_source(source, name)
         if path is None:
             raise DataError(f"has no {name} (nor {name}.xz, .gz, .bz2)", path=source)
         found[name] = path

@@ -251,13 +251,18 @@ class Parts:
 
     @classmethod
     def of(cls, source: Source, *, root: Path, out: Path) -> Parts:
-        """A ready set is taken from below the root where it lies there, else made below `out`."""
+        """A ready set is taken from below the root where it lies there, else made below `out`; of
+        the user's own files, where it is made from such, below the root."""
         plan, noise, rate = source.plan, source.noise, source.rate
         if not plan.ready:
             return cls(plan.paths(root), noise, rate)
         there = root / plan.ready
-        folder = there if (there / data.MANIFEST).exists() else out / "data" / plan.ready
-        made = {path.name.split(".")[0]: path for path in data.get(plan.ready, folder)}
+        if data.is_begun(there):
+            files = data.get(plan.ready, there)
+        else:
+            own = there if data.sources(plan.ready) else None
+            files = data.get(plan.ready, out / "data" / plan.ready, source=own)
+        made = {path.name.split(".")[0]: path for path in files}
         return cls({part: made[part] for part in PARTS if part in made}, noise, rate)
 
     @cached_property
@@ -278,14 +283,17 @@ class Parts:
         return read_ontology(self.paths["ontology"]) if "ontology" in self.paths else None
 
 
-def check_data(plan: Plan, root: Path) -> None:
+def check_data(plan: Plan, *, root: Path, out: Path) -> None:
     """Refuse a plan whose files are not all there: the last one may be needed after hours."""
-    absent = [
-        str(path)
-        for corpus in plan.corpora.values()
-        for part, path in corpus.paths(root).items()
-        if not _is_there(path, part)
-    ]
+    absent = []
+    for corpus in plan.corpora.values():
+        for part, path in corpus.paths(root).items():
+            absent += [] if _is_there(path, part) else [str(path)]
+        if corpus.ready and not any(
+            data.is_begun(place / corpus.ready) for place in (root, out / "data")
+        ):
+            own, names = root / corpus.ready, data.sources(corpus.ready)
+            absent += [str(own / name) for name in names if data.find_source(own, name) is None]
     if absent:
         raise DataError(
             f"there is no {', no '.join(dict.fromkeys(absent))}; nothing was started",
@@ -311,7 +319,7 @@ def run_experiment(
 ) -> Results:
     """Run what the file asks for and `out` does not hold yet, and write the table there."""
     plan = read_plan(path)
-    check_data(plan, root)
+    check_data(plan, root=root, out=out)
     device = pick(device)  # once: loading torch must not count as the first system's training
     if workers > 1:
         _side_by_side(plan, workers, root=root, out=out, device=device)
