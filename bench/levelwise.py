@@ -92,10 +92,11 @@ ATTENTIVE: dict[str, dict[str, Any]] = {  # the default
 AS_PRINTED = read(Path(__file__).parent.parent / "experiments" / "paper" / "levelwise.toml")
 ROWS = {**{row: {**POOLING, **settings} for row, settings in PAPER.items()}, **ATTENTIVE}
 ROWS["paper"] = {k: v for k, v in AS_PRINTED["model"].items() if k != "name"}
-# What Tables 2 to 5 and the claims are made of; experiments/levelwise.toml has the same.
+# What Tables 2 to 5, the claims and the page are made of; experiments/levelwise.toml has the same.
 TABLED = (
     "full", "words", "keywords", "sampling", "threshold", "label", "max", "flat", "averaged",
-    "attention", "attentive", "attentive-keywords", "attentive-last", "attentive-flat",
+    "attention", "attentive", "attentive-keywords", "attentive-last", "attentive-threshold",
+    "attentive-sampling", "attentive-continued", "attentive-continued-last", "attentive-flat",
 )  # fmt: skip
 RANKED = ("P@1", "P@3", "P@5", "nDCG@1", "nDCG@3", "nDCG@5")
 SETS = ("MiP", "MiR", "MiF", "MaP", "MaR", "MaF")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -349,13 +350,23 @@ def test_the_bench_and_the_experiment_file_have_the_same_rows(bench):
     """Under the same names, or with -4 for four levels."""
     plan = read_plan(ROOT / "experiments" / "levelwise.toml")
     ours = {name: s for name, s in plan.systems.items() if s.model == "levelwise"}
-    assert {name.removesuffix("-4") for name in ours} >= set(bench.TABLED)
+    for corpus in plan.corpora:
+        there = [
+            name.removesuffix("-4") for name, s in ours.items() if corpus in (s.on or [corpus])
+        ]
+        assert sorted(there) == sorted(bench.TABLED), corpus
     for name, system in ours.items():
         four = {"max_level": 4} if name.endswith("-4") else {}
         row = merged(four, bench.ROWS[name.removesuffix("-4")])
         settings = system.settings.get("model", {})
         expected = build(Levelwise.Config, row, "model")
         assert build(Levelwise.Config, settings, "model") == expected, name
+
+
+def test_what_the_page_has_figures_of_is_run_without_being_asked_for(bench):
+    page = (ROOT / "docs" / "papers" / "levelwise.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"^\| `([a-z-]+)`: ", page, flags=re.MULTILINE))
+    assert {"full", "attentive"} <= shown <= set(bench.TABLED)
 
 
 def test_the_rows_of_the_tables_are_all_that_the_claims_name(bench, tables, tmp_path):
