@@ -106,6 +106,8 @@ def demo(
 ) -> None:
     """Train, evaluate and suggest on the bundled sample, in about a minute.
 
+    Other systems than parabel may take longer: levelwise six to ten minutes on one core.
+
     ontodex demo
     """
     from ontodex.demo import run_demo
