@@ -140,7 +140,9 @@ def set_picture(attention: SetAttention, labels: LabelSpace) -> str:
     """For the terminal: the labels in the order they were chosen, the coverage of each level after
     each choice (the fuller the block, the more attention it has had), what a choice looked at."""
     if not len(attention.chosen):
-        return f"no label was chosen; the levels predicted {len(attention.predicted)}"
+        return "\n".join(
+            ["no label was chosen; the levels predicted", *_predictions(attention, labels)]
+        )
     n_levels = attention.coverage.shape[1]
     levels = " ".join(f"{level:>2}" for level in range(1, n_levels + 1))
     lines = [f"chance  new  {levels}  chosen, and the predictions it looked at"]
@@ -155,6 +157,16 @@ def set_picture(attention: SetAttention, labels: LabelSpace) -> str:
     totals = " ".join(f"{value:2.0f}" for value in attention.coverage[-1])
     new = "new: how far it was generated rather than copied from what the levels predicted."
     return "\n".join([*lines, f"{'coverage':>11}  {totals}", CHANCE, new])
+
+
+def _predictions(attention: SetAttention, labels: LabelSpace) -> Iterator[str]:
+    """What the levels predicted, most probable first."""
+    best = np.argsort(-attention.predicted_probabilities, kind="stable")
+    for c in best:
+        name, level = labels.name(int(attention.predicted[c])), attention.predicted_levels[c]
+        yield f"{attention.predicted_probabilities[c]:6.3f}  level {level}  {name}"
+    if not len(best):
+        yield "nothing"
 
 
 def _looked_at(

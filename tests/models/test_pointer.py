@@ -441,3 +441,19 @@ def test_a_set_chosen_from_nothing_can_be_shown(trained):
     assert told.attention.shape == (len(told.chosen), 0)
     assert set_picture(told, labels)
     assert set_page(told, labels)
+
+
+def test_where_none_was_chosen_the_predictions_are_named(trained):
+    labels = LabelSpace(tuple(map(str, range(N_LABELS))), np.ones(N_LABELS, np.int64), 600)
+    told = trained.attention(row(TEST, 0))
+    none = np.empty(0, np.int64)
+    empty = np.empty((0, told.coverage.shape[1]))
+    none_chosen = dataclasses.replace(
+        told, chosen=none, attention=told.attention[:0], level_attention=empty, coverage=empty
+    )
+    head, *lines = set_picture(none_chosen, labels).splitlines()
+    assert head == "no label was chosen; the levels predicted"
+    best = told.predicted_probabilities.argmax()
+    expected = f"{told.predicted_probabilities[best]:6.3f}  level {told.predicted_levels[best]}  "
+    assert lines[0] == expected + labels.ids[told.predicted[best]]
+    assert len(lines) == len(told.predicted)
