@@ -26,7 +26,7 @@ from ontodex.evaluate.sets import set_metrics
 from ontodex.models.level_decide import DEPTH, learn_thresholds
 from ontodex.models.level_merge import Judged, Merge
 from ontodex.models.level_network import LevelwiseConfig
-from ontodex.models.level_passes import Pieces
+from ontodex.models.level_pieces import Pieces
 from ontodex.models.level_plan import place_labels, side_by_side
 from ontodex.models.pointer import Hierarchy
 from ontodex.ontology.levels import label_ancestors

@@ -16,7 +16,8 @@ import torch
 from ontodex.errors import ConfigError
 from ontodex.models import level_passes
 from ontodex.models.level_network import LevelwiseConfig
-from ontodex.models.level_passes import Pieces, encode_labels, neighbour_streams, predict
+from ontodex.models.level_passes import encode_labels, neighbour_streams, predict
+from ontodex.models.level_pieces import Pieces
 from ontodex.models.level_plan import place_labels
 from ontodex.models.levelwise import Levelwise
 from ontodex.ontology.graph import Concept, build

@@ -34,7 +34,8 @@ from ontodex.models.base import (
 from ontodex.models.level_decide import DEPTH, moved
 from ontodex.models.level_merge import Merge
 from ontodex.models.level_network import LevelwiseConfig
-from ontodex.models.level_passes import Batch, Pieces, fold_of, neighbour_streams
+from ontodex.models.level_passes import Batch, fold_of, neighbour_streams
+from ontodex.models.level_pieces import Pieces
 from ontodex.models.levelwise import Levelwise
 from ontodex.models.pointer import PointerConfig
 from ontodex.ontology.graph import Concept, build

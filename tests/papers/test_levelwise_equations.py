@@ -200,7 +200,7 @@ def test_few_tops_are_categories_as_they_are():
 def read_out_by_loops(network: LevelNetwork, streams: dict[str, tuple[Tensor, Tensor]]) -> Tensor:
     """Pooling, norm, bottleneck and sigmoid layer of each category, a document at a time."""
     pools = network.pools
-    pairs = network.output.split(network.pairs)
+    pairs = network.answer.rows.split(network.answer.sizes)
     n = len(next(iter(streams.values()))[1])
     logits = torch.zeros(n, len(LEVEL), dtype=torch.double)
     for row in range(n):
@@ -259,7 +259,7 @@ def test_the_read_out_equals_loops_and_a_label_in_two_categories_has_the_mean():
 def test_all_categories_in_one_product_say_what_each_says_alone():
     network = level_network()
     z = torch.randn(4, len(LEVEL.categories), SMALL.bottleneck, dtype=torch.double)
-    torch.testing.assert_close(network.by_category(z), network.one_by_one(z))
+    torch.testing.assert_close(network.answer.together(z), network.answer.one_by_one(z))
 
 
 @pytest.mark.parametrize(
@@ -359,11 +359,11 @@ def test_the_gold_of_some_columns_keeps_the_shape_of_all():
 def test_output_rows_are_held_to_their_norm_and_shorter_ones_left_alone():
     network = level_network()
     with torch.no_grad():
-        network.output[0] *= 1000
-    before = network.output.detach().clone()
-    network.hold_rows(3.0)
-    assert float(network.output.detach()[0].norm()) == pytest.approx(3.0)
-    torch.testing.assert_close(network.output.detach()[1:], before[1:])
+        network.answer.rows[0] *= 1000
+    before = network.answer.rows.detach().clone()
+    network.answer.hold(3.0)
+    assert float(network.answer.rows.detach()[0].norm()) == pytest.approx(3.0)
+    torch.testing.assert_close(network.answer.rows.detach()[1:], before[1:])
 
 
 def test_categories_with_equally_many_chunks_share_the_pooling_but_not_the_bottleneck():

@@ -97,7 +97,7 @@ def test_the_first_works_once_for_all(tmp_path):
 PIECE = """
 import pathlib
 import numpy as np
-from ontodex.models.level_passes import Pieces
+from ontodex.models.level_pieces import Pieces
 from ontodex.train.processes import is_first
 folder = pathlib.Path({folder!r})
 def make(running):

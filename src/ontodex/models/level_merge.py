@@ -26,7 +26,7 @@ from ontodex.models.level_decide import (
     refine,
 )
 from ontodex.models.level_network import LevelwiseConfig
-from ontodex.models.level_passes import Arrays, Pieces
+from ontodex.models.level_pieces import Arrays, Pieces
 from ontodex.models.level_plan import gold_of, side_by_side
 from ontodex.models.neural import SHARD_BYTES
 from ontodex.models.pointer import Hierarchy, Pointer, Predicted

@@ -27,7 +27,7 @@ from ontodex.errors import RunError
 from ontodex.features.phrases import PhraseConfig
 from ontodex.models.label_attention import contributions, label_logits, logits_of
 from ontodex.models.level_plan import Categories, Level, Pooling
-from ontodex.models.level_pooling import CategoryPools, Read
+from ontodex.models.level_pooling import CategoryOutput, CategoryPools, Read
 from ontodex.models.neural import NeuralConfig
 from ontodex.models.parts import BiLSTM, WordBag, Words, token_mask
 from ontodex.models.pointer import PointerConfig
@@ -236,22 +236,8 @@ class LevelNetwork(nn.Module):
         # Labels that attend to words alone, with no other stream, need no categories.
         categories = level.categories if streams else ()
         self.pools = CategoryPools(categories, streams, config.bottleneck, config.dropout)
-        self.pairs = [len(category.members) for category in categories]
-        self.output = nn.Parameter(torch.randn(sum(self.pairs), config.bottleneck) * 0.02)
+        self.answer = CategoryOutput(categories, len(level), config.bottleneck)
         self.bias = nn.Parameter(start.clone())
-        places = [place for category in categories for place in category.members.tolist()]
-        members = torch.tensor(places, dtype=torch.long)
-        self.register_buffer("members", members, persistent=False)
-        # Rows of `output` for each category, as many as the largest has, and which are its own.
-        sizes = torch.tensor(self.pairs, dtype=torch.long)
-        first = sizes.cumsum(0)[:, None] - sizes[:, None]
-        number = torch.arange(max(self.pairs, default=0))
-        slots = (first + number) % max(1, len(members))  # (g, most)
-        self.register_buffer("slots", slots, persistent=False)
-        own = (number < sizes[:, None]).flatten().nonzero()[:, 0]
-        self.register_buffer("own", own, persistent=False)
-        share = 1 / torch.bincount(members, minlength=len(level)).clamp(min=1)[members]
-        self.register_buffer("share", share, persistent=False)
 
     def forward(self, told: Told, sets: Mapping[str, Read]) -> Tensor:
         streams = {
@@ -270,34 +256,8 @@ class LevelNetwork(nn.Module):
         return logits  # (n, l)
 
     def read_out(self, streams: Mapping[str, Read]) -> Tensor:
-        """(n, l): f of Eq. 1; a label in several categories has the mean of its logits there."""
-        if not streams:
-            return self.bias
-        z = self.pools(streams)  # (n, g, b)
-        logits = self.by_category(z) if z.is_cuda else self.one_by_one(z)  # (n, pairs)
-        start = self.bias.expand(len(z), -1)
-        assert isinstance(self.share, Tensor)
-        assert isinstance(self.members, Tensor)
-        return start.index_add(1, self.members, logits.to(start.dtype) * self.share)  # fmt: skip
-
-    def one_by_one(self, z: Tensor) -> Tensor:
-        """What each category says of its members; (n, g, b) -> (n, pairs)."""
-        rows = self.output.to(z.dtype).split(self.pairs)
-        return torch.cat([F.linear(one, w) for one, w in zip(z.unbind(1), rows, strict=True)], 1)
-
-    def by_category(self, z: Tensor) -> Tensor:
-        """`one_by_one` as a GPU likes it: one product for all categories, each as large as the
-        largest."""
-        slots, own = self.get_buffer("slots"), self.get_buffer("own")
-        rows = self.output.index_select(0, slots.flatten()).unflatten(0, slots.shape)
-        logits = torch.bmm(z.transpose(0, 1), rows.transpose(1, 2))  # (g, n, most)
-        return logits.transpose(0, 1).flatten(1).index_select(1, own)
-
-    def hold_rows(self, norm: float) -> None:
-        """Scale back the output rows that are longer than `norm` (section 3.3)."""
-        with torch.no_grad():
-            size = self.output.norm(dim=1, keepdim=True)
-            self.output.mul_((norm / size.clamp(min=1e-12)).clamp(max=1))
+        """(n, l): f of Eq. 1, of the streams that are pooled."""
+        return self.bias + self.answer(self.pools(streams)) if streams else self.bias
 
 
 class SetBag(nn.Module):
@@ -445,7 +405,7 @@ class LevelNetworks(nn.Module):
 
     def hold_rows(self, norm: float) -> None:
         for place in range(len(self.levels)):
-            self.level(place).hold_rows(norm)
+            self.level(place).answer.hold(norm)
 
 
 @dataclass(frozen=True)

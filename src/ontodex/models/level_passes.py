@@ -1,25 +1,17 @@
 """Training all levels together, and predictions for the training documents out of fold.
 
-    pass 1   words and keywords                        folds: networks that never saw a document
-    pass 2   and the labels that pass 1 predicts        predict it, so that no later stage learns
-             at the levels above and below              from labels a network has memorised
-
-What is finished (a fold's predictions, a pass's network) is a folder below `work`, written whole or
-not at all and found again by what it was made from: a killed training goes on, and trainings that
-differ only later share what comes before.
+pass 1   words and keywords                        folds: networks that never saw a document
+pass 2   and the labels that pass 1 predicts        predict it, so that no later stage learns
+         at the levels above and below              from labels a network has memorised
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import logging
-import shutil
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,7 +27,6 @@ from ontodex.errors import RunError
 from ontodex.evaluate.ranking import ndcg_at
 from ontodex.features import batches
 from ontodex.features.vocabulary import Encoded
-from ontodex.files import atomic_folder
 from ontodex.models.level_decide import DEPTH
 from ontodex.models.level_network import (
     LevelNetworks,
@@ -43,16 +34,15 @@ from ontodex.models.level_network import (
     Stream,
     Tables,
 )
+from ontodex.models.level_pieces import Arrays, Pieces
 from ontodex.models.level_plan import Level, local_gold
 from ontodex.models.neural import DEV_RANKS, Ragged
-from ontodex.train import loop, store
-from ontodex.train.processes import by_the_first
+from ontodex.train import loop
 from ontodex.types import PADDING, Corpus, Ranking
 
 logger = logging.getLogger(__name__)
 
 Rows = NDArray[np.int64]
-Arrays = dict[str, NDArray[Any]]
 
 # Numbers of one level in a batch that is predicted: attention (labels, documents, tokens) or what
 # labels read (documents, labels, values). 2 GiB on a GPU, and three such tensors live at a time.
@@ -312,78 +302,6 @@ def _ranking(found: Sequence[tuple[Tensor, ...]], level: Level, kept: int, order
         return Ranking(np.empty((0, kept), np.int64), np.empty((0, kept), np.float32))
     values, which = (torch.cat(part).cpu().numpy()[order] for part in zip(*found, strict=True))
     return Ranking.sort(level.columns[which], values, kept)
-
-
-# ------------------------------------------------------------------------------ finished pieces
-
-
-@dataclass(frozen=True)
-class Pieces:
-    """Finished results below a folder (None: nowhere), by name and by what they were made from."""
-
-    folder: Path | None
-    made_from: Mapping[str, Any]  # JSON values
-    seconds: dict[str, float]  # filled with what each piece took
-    total: int  # pieces of the whole training
-    memory: dict[str, int] = field(default_factory=dict)  # and with its peak on the GPU, in bytes
-
-    def title(self, what: str) -> str:
-        """For the progress bar of the piece that is being made."""
-        return f"{len(self.seconds) + 1} of {self.total}: {what}"
-
-    def get(self, name: str, make: Callable[[Path | None], Arrays]) -> Arrays:
-        """What `make(folder for checkpoints)` gives, from the disk where it was finished before."""
-        began = time.monotonic()
-        if self.folder is None:
-            arrays = self._make(name, make, None)
-            self.seconds[name] = time.monotonic() - began
-            return arrays
-        plan = json.dumps(self.made_from, sort_keys=True)
-        key = hashlib.sha256(plan.encode()).hexdigest()[:12]
-        place = self.folder / f"{name.replace(' ', '-')}-{key}"
-        running = place.with_name(place.name + ".running")
-        if place.is_dir():
-            logger.info("%s: finished before", name)
-            by_the_first(lambda: self._clear(running, name), f"clear {name}")
-            found = store.load_tensors(place, "arrays")
-            self.seconds[name] = float(found.pop("seconds")[0])
-            if "memory" in found:
-                self.memory[name] = int(found.pop("memory")[0])
-            return found
-        earlier = by_the_first(lambda: store.earlier_seconds(running), f"begin {name}")
-        arrays = self._make(name, make, running)
-        self.seconds[name] = (earlier or 0.0) + time.monotonic() - began
-        by_the_first(lambda: self._keep(arrays, place, running, name), f"keep {name}")
-        logger.info("%s: %.0f s", name, self.seconds[name])
-        return arrays
-
-    def _make(
-        self, name: str, make: Callable[[Path | None], Arrays], folder: Path | None
-    ) -> Arrays:
-        if not torch.cuda.is_initialized():
-            return make(folder)
-        torch.cuda.reset_peak_memory_stats()
-        arrays = make(folder)
-        self.memory[name] = torch.cuda.max_memory_allocated()
-        return arrays
-
-    def _keep(self, arrays: Arrays, place: Path, running: Path, name: str) -> None:
-        with atomic_folder(place) as temporary:
-            took = {"seconds": np.array([self.seconds[name]])}
-            if name in self.memory:
-                took["memory"] = np.array([self.memory[name]])
-            store.save_tensors(temporary, "arrays", {**arrays, **took})
-        self._clear(running, name)
-
-    def _clear(self, running: Path, name: str) -> None:
-        """Remove the checkpoints of a finished piece, where no kill came between and left them, and
-        put its log at the end of the one log of this training."""
-        own = running / "log.jsonl"
-        if own.exists() and self.folder is not None:
-            lines = [json.loads(line) for line in own.read_text(encoding="utf-8").splitlines()]
-            with (self.folder / "log.jsonl").open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps({"piece": name, **line}) + "\n" for line in lines)
-        shutil.rmtree(running, ignore_errors=True)
 
 
 def fold_of(n_docs: int, folds: int, seed: int) -> NDArray[np.int64]:

@@ -155,6 +155,54 @@ class CategoryPools(nn.Module):
         return maxima_of_few(x, lengths, number, chunks).split(self.cut(name), dim=1)
 
 
+class CategoryOutput(nn.Module):
+    """What the bottleneck of each category says of its labels, (n, g, b) -> (n, l); a label in
+    several categories has the mean of its logits there."""
+
+    def __init__(self, categories: Sequence[Category], n_labels: int, bottleneck: int) -> None:
+        super().__init__()
+        self.n_labels = n_labels
+        self.sizes = [len(category.members) for category in categories]
+        self.rows = nn.Parameter(torch.randn(sum(self.sizes), bottleneck) * 0.02)
+        places = [place for category in categories for place in category.members.tolist()]
+        members = torch.tensor(places, dtype=torch.long)
+        self.register_buffer("members", members, persistent=False)
+        share = 1 / torch.bincount(members, minlength=n_labels).clamp(min=1)[members]
+        self.register_buffer("share", share, persistent=False)
+        # Rows for each category, as many as the largest has, and which are its own.
+        sizes = torch.tensor(self.sizes, dtype=torch.long)
+        first = sizes.cumsum(0)[:, None] - sizes[:, None]
+        number = torch.arange(max(self.sizes, default=0))
+        slots = (first + number) % max(1, len(members))  # (g, most)
+        self.register_buffer("slots", slots, persistent=False)
+        own = (number < sizes[:, None]).flatten().nonzero()[:, 0]
+        self.register_buffer("own", own, persistent=False)
+
+    def forward(self, z: Tensor) -> Tensor:
+        logits = self.together(z) if z.is_cuda else self.one_by_one(z)  # (n, labels of each g)
+        share, members = self.get_buffer("share"), self.get_buffer("members")
+        none = share.new_zeros(len(z), self.n_labels)
+        return none.index_add(1, members, logits.to(none.dtype) * share)
+
+    def one_by_one(self, z: Tensor) -> Tensor:
+        rows = self.rows.to(z.dtype).split(self.sizes)
+        return torch.cat([F.linear(one, w) for one, w in zip(z.unbind(1), rows, strict=True)], 1)
+
+    def together(self, z: Tensor) -> Tensor:
+        """`one_by_one` as a GPU likes it: one product for all categories, each as large as the
+        largest."""
+        slots, own = self.get_buffer("slots"), self.get_buffer("own")
+        rows = self.rows.index_select(0, slots.flatten()).unflatten(0, slots.shape)
+        logits = torch.bmm(z.transpose(0, 1), rows.transpose(1, 2))  # (g, n, most)
+        return logits.transpose(0, 1).flatten(1).index_select(1, own)
+
+    def hold(self, norm: float) -> None:
+        """Scale back the rows that are longer than `norm` (section 3.3)."""
+        with torch.no_grad():
+            size = self.rows.norm(dim=1, keepdim=True)
+            self.rows.mul_((norm / size.clamp(min=1e-12)).clamp(max=1))
+
+
 def _wide(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 

@@ -5,9 +5,9 @@
             (its log-odds, or the mean of both passes')
 
 level_plan.py has the levels, level_reading.py the streams, level_network.py the network of a level,
-level_pooling.py its pooling, level_passes.py its training, level_decide.py OFO, pointer.py the
-pointer generator, level_merge.py the way to one set; this file is the system they make. Readings
-and deviations: docs/papers/levelwise.md.
+level_pooling.py its pooling, level_passes.py its training, level_pieces.py what is finished of it,
+level_decide.py OFO, pointer.py the pointer generator, level_merge.py the way to one set; this file
+is the system they make. Readings and deviations: docs/papers/levelwise.md.
 """
 
 from __future__ import annotations
@@ -52,8 +52,6 @@ from ontodex.models.level_decide import (
 from ontodex.models.level_merge import Judged, Merge
 from ontodex.models.level_network import LevelNetworks, LevelwiseConfig, Tables
 from ontodex.models.level_passes import (
-    Arrays,
-    Pieces,
     Stage,
     Streams,
     Targets,
@@ -64,6 +62,7 @@ from ontodex.models.level_passes import (
     restore,
     weights_of,
 )
+from ontodex.models.level_pieces import Arrays, Pieces
 from ontodex.models.level_plan import (
     Level,
     gold_by_level,
@@ -82,7 +81,7 @@ from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 
 logger = logging.getLogger(__name__)
 
-PIECES = 1  # changes where finished pieces would not be made the same way any more
+PIECES = 2  # changes where finished pieces would not be made the same way any more
 # What pass 1 does not depend on; trainings that differ in these share it.
 _AFTER_PASS_1 = (
     "inputs", "neighbours", "second", "second_epochs", "second_lr", "average_passes",
