@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from ontodex.cli import app, none_chosen
+from ontodex.cli import _text, app, none_chosen
 from ontodex.errors import ConfigError, DataError, RunError
 from ontodex.explain import marked
 from ontodex.models.base import Span
@@ -468,6 +468,15 @@ def test_where_no_suggestion_reaches_the_threshold_the_best_are_named(tmp_path):
     assert said == "no suggestion reaches 0.5; the best are"
     assert [line.split() for line in best] == [["0.100", f"l{i}", f"l{i}"] for i in range(5)]
     assert json.loads(CliRunner().invoke(app, [*asked, "--json"]).stdout) == []
+
+
+def test_a_page_is_read_for_its_text_and_a_damaged_pdf_is_a_sentence(folder, tmp_path):
+    (tmp_path / "a.html").write_text("<h1>trout</h1><script>alert(1)</script><p>stream</p>")
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-1.4 nonsense")
+    assert _text(str(tmp_path / "a.html")) == "trout\nstream"
+    answer = CliRunner().invoke(app, ["suggest", str(folder), str(tmp_path / "a.pdf")])
+    assert isinstance(answer.exception, DataError)
+    assert str(answer.exception).startswith(f"{tmp_path / 'a.pdf'}: not a readable PDF")
 
 
 def test_where_none_is_chosen_the_best_are_named_as_not_chosen():

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
 NEAREST = 5  # concepts that are named where there is none to suggest
 
+OFFICE_ENDINGS = (".html", ".htm", ".pdf", ".docx")
 # One word that ends so is the name of a file, not a text.
 FILE_ENDINGS = (
-    ".txt", ".md", ".html", ".htm", ".pdf", ".docx", ".json", ".jsonl", ".csv", ".tsv", ".xml",
-    ".parquet", ".gz", ".xz", ".bz2",
+    *OFFICE_ENDINGS, ".txt", ".md", ".json", ".jsonl", ".csv", ".tsv", ".xml", ".parquet", ".gz",
+    ".xz", ".bz2",
 )  # fmt: skip
 
 app = typer.Typer(
@@ -48,6 +49,10 @@ app.add_typer(ontology_app, name="ontology")
 keys_app = typer.Typer(help="Keys for the service; the file holds hashes.", no_args_is_help=True)
 app.add_typer(keys_app, name="keys")
 
+Text = Annotated[
+    str,
+    Argument(help="The text, a file with it (PDF, DOCX, HTML too), or - for standard input."),
+]
 Json = Annotated[bool, Option("--json", help="Print JSON for programs.")]
 Device = Annotated[str, Option(help="auto, cpu or cuda.")]
 OntologyPath = Annotated[Path | None, Option("--ontology", help="Ontology file, any format.")]
@@ -243,7 +248,7 @@ def evaluate(
 @app.command()
 def suggest(
     run: Annotated[Path, Argument(help="Run folder.")],
-    text: Annotated[str, Argument(help="The text, a file with it, or - for standard input.")],
+    text: Text,
     limit: Annotated[int, Option(min=1, help="How many concepts at the most.")] = 10,
     threshold: Annotated[float, Option(min=0.0, max=1.0, help="Least probability.")] = 0.0,
     language: Annotated[str | None, Option(help="Language of the names.")] = None,
@@ -275,7 +280,7 @@ def suggest(
 @app.command()
 def explain(
     run: Annotated[Path, Argument(help="Run folder.")],
-    text: Annotated[str, Argument(help="The text, a file with it, or - for standard input.")],
+    text: Text,
     label: Annotated[
         str | None, Option(help="Concept id or name; else the best one, or how the set was chosen.")
     ] = None,
@@ -695,7 +700,23 @@ def _text(given: str) -> str:
     if given == "-":
         return sys.stdin.read()
     file = _file(given)
-    return given if file is None else "\n".join(line for _, line in read_lines(file))
+    if file is None:
+        return given
+    if file.suffix.lower() in OFFICE_ENDINGS:
+        return _extracted(file)
+    return "\n".join(line for _, line in read_lines(file))
+
+
+def _extracted(file: Path) -> str:
+    """The text of a file that is more than text, read as the service reads uploads."""
+    import asyncio
+
+    from ontodex.serve.upload import read_file
+
+    docs, problem = asyncio.run(read_file(file, file.name))
+    if problem:
+        raise DataError(problem, path=file)
+    return docs[0].text
 
 
 def _file(given: str) -> Path | None:

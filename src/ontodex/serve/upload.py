@@ -1,4 +1,4 @@
-"""Uploaded files into documents, each in a process of its own (`extract`)."""
+"""Files that people give into documents, each in a process of its own (`extract`)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-
-from fastapi import UploadFile
+from typing import TYPE_CHECKING
 
 from ontodex.errors import DataError
 from ontodex.serve.extract import SECONDS, ending_of
 from ontodex.types import Doc
+
+if TYPE_CHECKING:
+    from fastapi import UploadFile
 
 MOST_FILES = 100
 
@@ -54,8 +56,15 @@ async def _read(file: UploadFile, name: str) -> tuple[list[Doc], str]:
     except DataError as error:  # known without a process
         return [], str(error)
     with tempfile.TemporaryDirectory(prefix="ontodex-upload-") as folder:
-        source, out = Path(folder) / "file", Path(folder) / "documents"
+        source = Path(folder) / "file"
         await asyncio.to_thread(_copy, file, source)
+        return await read_file(source, name)
+
+
+async def read_file(source: Path, name: str) -> tuple[list[Doc], str]:
+    """The documents of a file that people know by this name, or why there are none."""
+    with tempfile.TemporaryDirectory(prefix="ontodex-extract-") as folder:
+        out = Path(folder) / "documents"
         # -P: a file in the working folder must not stand in for a library of this name.
         command = [sys.executable, "-P", "-m", "ontodex.serve.extract", str(source), name, str(out)]
         process = await asyncio.create_subprocess_exec(
