@@ -26,7 +26,8 @@ SEES: dict[str, set[str]] = {
 }
 CONDUCTORS = {
     "run", "cli", "serve", "data", "check", "convert", "demo", "explain", "comparison",
-    "experiment", "classifier", "index", "index_block", "index_ray", "index_workers", "outline",
+    "experiment", "classifier", "given", "index", "index_block", "index_ray", "index_workers",
+    "outline",
 }  # fmt: skip
 
 

@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from ontodex.cli import _text, app, none_chosen
+from ontodex.cli import app
 from ontodex.errors import ConfigError, DataError, RunError
 from ontodex.explain import marked
+from ontodex.given import text_of
 from ontodex.models.base import Span
 from ontodex.ontology.graph import Concept
 from ontodex.ontology.graph import build as build_ontology
+from ontodex.outline import none_chosen
 from ontodex.run import Explanation, Run, Suggestion, load, train
 from ontodex.train import store
 from ontodex.types import Corpus, Doc, LabelSpace
@@ -473,7 +475,7 @@ def test_where_no_suggestion_reaches_the_threshold_the_best_are_named(tmp_path):
 def test_a_page_is_read_for_its_text_and_a_damaged_pdf_is_a_sentence(folder, tmp_path):
     (tmp_path / "a.html").write_text("<h1>trout</h1><script>alert(1)</script><p>stream</p>")
     (tmp_path / "a.pdf").write_bytes(b"%PDF-1.4 nonsense")
-    assert _text(str(tmp_path / "a.html")) == "trout\nstream"
+    assert text_of(str(tmp_path / "a.html")) == "trout\nstream"
     answer = CliRunner().invoke(app, ["suggest", str(folder), str(tmp_path / "a.pdf")])
     assert isinstance(answer.exception, DataError)
     assert str(answer.exception).startswith(f"{tmp_path / 'a.pdf'}: not a readable PDF")

@@ -6,10 +6,8 @@ Nothing heavy is imported here, so that `ontodex --help` answers at once.
 from __future__ import annotations
 
 import dataclasses
-import errno
 import json
 import logging
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,20 +17,11 @@ import typer
 from typer import Argument, Option
 
 from ontodex import __version__, progress
-from ontodex.errors import ConfigError, DataError, OntodexError, RunError
+from ontodex.errors import ConfigError, OntodexError, RunError
 
 if TYPE_CHECKING:
-    from ontodex.run import Run, Suggestion
-    from ontodex.types import Doc, Ontology
+    from ontodex.types import Ontology
 
-NEAREST = 5  # concepts that are named where there is none to suggest
-
-OFFICE_ENDINGS = (".html", ".htm", ".pdf", ".docx")
-# One word that ends so is the name of a file, not a text.
-FILE_ENDINGS = (
-    *OFFICE_ENDINGS, ".txt", ".md", ".json", ".jsonl", ".csv", ".tsv", ".xml", ".parquet", ".gz",
-    ".xz", ".bz2",
-)  # fmt: skip
 
 app = typer.Typer(
     name="ontodex",
@@ -260,15 +249,16 @@ def suggest(
 
     ontodex suggest runs/floor "Brown trout return to the restored city stream."
     """
-    from ontodex.outline import lines, outline, rows
+    from ontodex.given import document
+    from ontodex.outline import instead, lines, outline, rows, suggestion_lines
     from ontodex.run import load
 
-    loaded, doc = load(run, device=device), _doc(text, keyword)
+    loaded, doc = load(run, device=device), document(text, keyword)
     ontology = loaded.labels.ontology
     _warn_of_language(language, ontology)
     found = loaded.suggest(doc, limit=limit, threshold=threshold, language=language)
     if not found:
-        _print([], as_json, lambda: _instead(loaded, doc, threshold, language))
+        _print([], as_json, lambda: instead(loaded, doc, threshold, language))
     elif ontology is None:
         plain = [dataclasses.asdict(suggestion) for suggestion in found]
         _print(plain, as_json, lambda: suggestion_lines(found))
@@ -301,10 +291,11 @@ def explain(
     """
     from ontodex.explain import highlighted, page, set_page, set_picture, set_to_dict, to_dict
     from ontodex.files import write_text
+    from ontodex.given import document
     from ontodex.models.base import ExplainsSet
     from ontodex.run import load
 
-    loaded, doc = load(run, device=device), _doc(text, keyword)
+    loaded, doc = load(run, device=device), document(text, keyword)
     if label is None and isinstance(loaded.model, ExplainsSet):
         attention = loaded.explain_set(doc)
         if html is not None:
@@ -631,40 +622,6 @@ def keys_remove(
     keys.remove(file, name)
 
 
-def suggestion_lines(found: Sequence[Suggestion]) -> str:
-    """Suggestions for the terminal: probability, name, id, and the path above."""
-    from ontodex.ontology.show import printable
-
-    width = max(len(s.name) for s in found)
-    return "\n".join(
-        printable(
-            f"{s.probability:6.3f}  {s.name:{width}}  {s.label}"
-            + (f"  ({' > '.join(s.path[:-1])})" if len(s.path) > 1 else "")
-        )
-        for s in found
-    )
-
-
-def none_chosen(considered: Sequence[Suggestion]) -> str:
-    """What the terminal says in place of an empty set: the concepts that came nearest to it."""
-    if not considered:
-        return "no concept was chosen, and none has a chance"
-    best = suggestion_lines(considered[:NEAREST]).splitlines()
-    return "\n".join(["no concept was chosen; the best are", *(f"{s}  not chosen" for s in best)])
-
-
-def _instead(run: Run, doc: Doc, threshold: float, language: str | None) -> str:
-    """Why nothing is suggested, and what came nearest."""
-    if below := run.suggest(doc, limit=NEAREST, language=language):
-        return none_reaches(threshold, below)
-    return none_chosen(run.considered(doc, language=language))
-
-
-def none_reaches(threshold: float, below: Sequence[Suggestion]) -> str:
-    """What the terminal says where every suggestion fell short of the threshold: the best ones."""
-    return f"no suggestion reaches {threshold:g}; the best are\n{suggestion_lines(below)}"
-
-
 def _ontology(path: Path | None) -> Ontology | None:
     from ontodex.ontology import read_ontology
 
@@ -680,67 +637,6 @@ def _warn_of_language(language: str | None, ontology: Ontology | None) -> None:
     elif language not in ontology.names:
         known = ", ".join(sorted(ontology.names)) or "none"
         _complain(f"--language {language}: not a language of the ontology, which has {known}")
-
-
-def _doc(given: str, keywords: Sequence[str] | None) -> Doc:
-    """The text that was given, as a document."""
-    from ontodex.types import Doc
-
-    text = _text(given)
-    if not text.strip():
-        where = "standard input" if given == "-" else given if given.strip() else "TEXT"
-        raise DataError(f"{where}: no text", hint="give some words, or a file that has some")
-    return Doc("", {"text": text}, tuple(keywords or ()))
-
-
-def _text(given: str) -> str:
-    """Standard input for '-', a file's text where one has this name, else the words themselves."""
-    from ontodex.files import read_lines
-
-    if given == "-":
-        return sys.stdin.read()
-    file = _file(given)
-    if file is None:
-        return given
-    if file.suffix.lower() in OFFICE_ENDINGS:
-        return _extracted(file)
-    return "\n".join(line for _, line in read_lines(file))
-
-
-def _extracted(file: Path) -> str:
-    """The text of a file that is more than text, read as the service reads uploads."""
-    import asyncio
-
-    from ontodex.serve.upload import read_file
-
-    docs, problem = asyncio.run(read_file(file, file.name))
-    if problem:
-        raise DataError(problem, path=file)
-    return docs[0].text
-
-
-def _file(given: str) -> Path | None:
-    """The file that was named, None for a text; what can only be a slip is refused."""
-    path = Path(given)
-    hint = "name a file that is there, give a text in quotes, or any text through standard input: -"
-    try:
-        is_there = bool(given) and path.exists()
-    except OSError as error:
-        if error.errno != errno.ENAMETOOLONG:  # words that no file could have as its name
-            raise
-        return None
-    if is_there and not path.is_file():
-        what = "is a folder" if path.is_dir() else "is not a plain file"
-        raise DataError(f"{given}: {what}", hint=hint)
-    if not is_there and _looks_like_a_file(given):
-        raise DataError(f"{given}: there is no such file", hint=hint)
-    return path if is_there else None
-
-
-def _looks_like_a_file(given: str) -> bool:
-    """Whether one word is rather the name of a file than a text."""
-    is_word = given.split() == [given]
-    return is_word and ("/" in given or os.sep in given or given.lower().endswith(FILE_ENDINGS))
 
 
 def _print(value: Any, as_json: bool, text: Any) -> None:

@@ -19,11 +19,12 @@ from typing import Any
 
 from ontodex.ontology.graph import reachable
 from ontodex.ontology.show import printable
-from ontodex.run import Suggestion
-from ontodex.types import Ontology
+from ontodex.run import Run, Suggestion
+from ontodex.types import Doc, Ontology
 
 CLOSE = 0.8  # share of the chosen concept's probability from which on another one is close
 OUTSIDE = "(not in the ontology)"
+NEAREST = 5  # concepts that are named where there is none to suggest
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,39 @@ def rows(places: Sequence[Place]) -> list[dict[str, Any]]:
     ]
 
 
+def suggestion_lines(found: Sequence[Suggestion]) -> str:
+    """Suggestions for the terminal: probability, name, id, and the path above."""
+    width = max(len(s.name) for s in found)
+    return "\n".join(
+        printable(
+            f"{s.probability:6.3f}  {s.name:{width}}  {s.label}"
+            + (f"  ({' > '.join(s.path[:-1])})" if len(s.path) > 1 else "")
+        )
+        for s in found
+    )
+
+
+def none_chosen(considered: Sequence[Suggestion]) -> str:
+    """What the terminal says in place of an empty set: the concepts that came nearest to it."""
+    if not considered:
+        return "no concept was chosen, and none has a chance"
+    best = suggestion_lines(considered[:NEAREST]).splitlines()
+    return "\n".join(["no concept was chosen; the best are", *(f"{s}  not chosen" for s in best)])
+
+
+def instead(run: Run, doc: Doc, threshold: float, language: str | None) -> str:
+    """Why nothing is suggested, and what came nearest."""
+    if below := run.suggest(doc, limit=NEAREST, language=language):
+        return none_reaches(threshold, below)
+    return none_chosen(run.considered(doc, language=language))
+
+
+def none_reaches(threshold: float, below: Sequence[Suggestion]) -> str:
+    """What the terminal says where every suggestion fell short of the threshold: the best ones."""
+    return f"no suggestion reaches {threshold:g}; the best are\n{suggestion_lines(below)}"
+
+
 __all__ = [
-    "CLOSE", "Place", "above", "lines", "more_specific", "other_parents", "outline", "rows",
+    "CLOSE", "Place", "above", "instead", "lines", "more_specific", "none_chosen", "none_reaches",
+    "other_parents", "outline", "rows", "suggestion_lines",
 ]  # fmt: skip
