@@ -292,11 +292,10 @@ def explain(
     from ontodex.explain import highlighted, page, set_page, set_picture, set_to_dict, to_dict
     from ontodex.files import write_text
     from ontodex.given import document
-    from ontodex.models.base import ExplainsSet
     from ontodex.run import load
 
     loaded, doc = load(run, device=device), document(text, keyword)
-    if label is None and isinstance(loaded.model, ExplainsSet):
+    if label is None and loaded.is_stepwise:
         attention = loaded.explain_set(doc)
         if html is not None:
             write_text(html, set_page(attention, loaded.labels))

@@ -474,6 +474,11 @@ class Run:
             return f"never learned: fewer than {least:,} training documents have it"
         return "never learned: no training document has it"
 
+    @property
+    def is_stepwise(self) -> bool:
+        """Whether label sets are chosen label by label, so that `explain_set` can tell how."""
+        return isinstance(self.model, ExplainsSet) and self.model.is_stepwise
+
     def explain_set(self, document: str | Doc) -> SetAttention:
         """How the label set of a document was chosen, label by label."""
         if not isinstance(self.model, ExplainsSet):

@@ -792,6 +792,18 @@ def test_a_command_takes_keywords(tmp_path, caplog):
     assert probability == run.explain(doc, "water").probability
 
 
+def test_without_a_label_the_command_explains_the_set_or_the_best_label(tmp_path):
+    brief = dataclasses.asdict(dataclasses.replace(CONFIG, inputs="words", train=BRIEF))
+    expected = {"pointer": ("chance", "no label was chosen"), "threshold": (", probability 0.",)}
+    for merge, said in expected.items():
+        out = tmp_path / merge
+        tables = {"model": brief | {"name": "levelwise", "merge": merge}}
+        train(tables, out, train=TRAIN, dev=DEV, ontology=ONTOLOGY)
+        answer = CliRunner().invoke(app, ["explain", str(out), "so very much water"])
+        assert answer.exit_code == 0, answer.output
+        assert any(words in answer.stdout for words in said)
+
+
 def test_expanded_gold_teaches_ancestors_but_final_gold_stays_as_it_is():
     leaves = Corpus.of(
         [

@@ -85,6 +85,11 @@ class SetAttention:
 
 @runtime_checkable
 class ExplainsSet(Protocol):
+    @property
+    def is_stepwise(self) -> bool:
+        """Whether sets are chosen label by label, with the settings this one has."""
+        ...
+
     def explain_set(self, doc: Doc) -> SetAttention:
         """How the label set of a document was chosen."""
         ...

@@ -413,6 +413,10 @@ class Levelwise:
             for (start, end, _), weight in zip(spans, weights, strict=False)
         ]
 
+    @property
+    def is_stepwise(self) -> bool:
+        return self.config.merge == "pointer"
+
     def explain_set(self, doc: Doc) -> SetAttention:
         """How the pointer generator merged the levels' predictions for a document."""
         rankings = self.level_rankings(Corpus.of([doc]))[-1]
