@@ -241,6 +241,7 @@ def test_previous_goes_back_also_to_what_is_done(browse, serve, sample_runs):
     assert ada.page.inner_text("#done").startswith("Reopen")
     ada.page.click("#previous")
     ada.wait_for(is_shown, "Note 0")
+    ada.sees("#right:not([aria-busy]) [aria-selected=true]")  # which says how many there are
     ada.page.click("#previous")
     ada.wait_for("() => document.querySelector('#status').textContent.includes('first document')")
 
