@@ -18,6 +18,8 @@ from ontodex.types import LabelSpace
 
 BLOCKS = "·▁▂▃▄▅▆▇█"
 STRONG, WEAK = 0.5, 0.1  # shares of the strongest weight from which on a word stands out
+STYLES = {"strong": "bold black on green", "weak": "green", "against": "red", "none": ""}
+MARKS = {"strong": "**", "weak": "*", "against": "~~", "none": ""}
 LOOKED_AT = 3  # predicted labels shown for each choice
 # Beside a concept people expect what `suggest` says of it, which is another figure.
 CHANCE = (
@@ -77,31 +79,23 @@ def highlighted(explanation: Explanation) -> None:
     console.print(Text(_title(explanation), style="bold"))
     line = Text()
     for piece, weight in pieces(explanation):
-        line.append(piece, style=_style(weight))
+        line.append(piece, style=STYLES[_tone(weight)])
     console.print(line)
 
 
 def marked(explanation: Explanation) -> str:
     """The text with **strong** words, *weaker* ones, and ~~words against the label~~."""
-    by_mark = groupby(pieces(explanation), key=lambda piece: _mark(piece[1]))
+    by_mark = groupby(pieces(explanation), key=lambda piece: MARKS[_tone(piece[1])])
     texts = [mark + "".join(piece for piece, _ in group) + mark for mark, group in by_mark]
     return f"{_title(explanation)}\n{''.join(texts)}"
 
 
-def _mark(weight: float) -> str:
+def _tone(weight: float) -> str:
     if weight >= STRONG:
-        return "**"
+        return "strong"
     if weight >= WEAK:
-        return "*"
-    return "~~" if weight <= -WEAK else ""
-
-
-def _style(weight: float) -> str:
-    if weight >= STRONG:
-        return "bold black on green"
-    if weight >= WEAK:
-        return "green"
-    return "red" if weight <= -WEAK else ""
+        return "weak"
+    return "against" if weight <= -WEAK else "none"
 
 
 def _title(explanation: Explanation) -> str:
