@@ -576,7 +576,18 @@ def test_clusters_stand_in_for_an_ontology_and_are_never_answers(tmp_path, monke
     told = system.merging.predicted(said, system.thresholds).columns[0]
     assert (told >= 20).any(), "the pointer generator reads clusters"
     assert sorted(attention.predicted) == sorted(told[(told >= 0) & (told < 20)])
-    assert (attention.chosen < 20).all()
+    pointer = system.merging.pointer
+    raw = pointer.attention(system.merging.predicted(said, system.thresholds))
+    ones = np.ones((2, raw.coverage.shape[1]))
+    mixed = dataclasses.replace(
+        raw, chosen=np.array([20, 3]), chosen_probabilities=np.array([0.9, 0.8]),
+        generated=np.array([0.1, 0.2]), attention=np.ones((2, len(raw.predicted))),
+        level_attention=ones, coverage=ones,
+    )  # fmt: skip
+    with monkeypatch.context() as patch:
+        patch.setattr(pointer, "attention", lambda predicted: mixed)
+        shown = system.explain_set(many[0])
+    assert (shown.chosen.tolist(), shown.generated.tolist()) == ([3], [0.2])
     assert attention.attention.shape == (len(attention.chosen), len(attention.predicted))
     assert len(attention.coverage) == len(attention.generated) == len(attention.chosen)
     assert golds == [60, 60]  # a cluster is true of dev documents where a label below it is
