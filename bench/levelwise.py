@@ -94,9 +94,10 @@ ROWS = {**{row: {**POOLING, **settings} for row, settings in PAPER.items()}, **A
 ROWS["paper"] = {k: v for k, v in AS_PRINTED["model"].items() if k != "name"}
 # What Tables 2 to 5, the claims and the page are made of; experiments/levelwise.toml has the same.
 TABLED = (
-    "full", "words", "keywords", "sampling", "threshold", "label", "max", "flat", "averaged",
-    "attention", "attentive", "attentive-keywords", "attentive-last", "attentive-threshold",
-    "attentive-sampling", "attentive-continued", "attentive-continued-last", "attentive-flat",
+    "full", "words", "keywords", "sampling", "threshold", "label", "odds", "max", "flat",
+    "averaged", "continued", "attention", "attentive", "attentive-keywords", "attentive-last",
+    "attentive-odds", "attentive-threshold", "attentive-sampling", "attentive-continued",
+    "attentive-continued-last", "attentive-flat",
 )  # fmt: skip
 RANKED = ("P@1", "P@3", "P@5", "nDCG@1", "nDCG@3", "nDCG@5")
 SETS = ("MiP", "MiR", "MiF", "MaP", "MaR", "MaF")

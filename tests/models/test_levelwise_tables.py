@@ -521,3 +521,25 @@ def test_k_and_the_move_of_a_level_are_those_with_the_highest_f_asked_for(bench)
     assert own["MiP"] == 100
     assert own["MaR"] == 100
     assert own["MaP"] == 40
+
+
+@pytest.mark.parametrize(
+    ("corpus", "section"), [("eurlex57k", "EURLEX57K + EuroVoc"), ("medline", "MEDLINE + MeSH")]
+)
+def test_the_page_has_the_figures_of_the_results_that_were_kept(tables, corpus, section):
+    page = (ROOT / "docs" / "papers" / "levelwise.md").read_text(encoding="utf-8")
+    part = page.split(f"\n### {section}")[1].split("\n###")[0]
+    kept = tables.read_results(ROOT / "bench" / "results" / "levelwise" / corpus)
+    names = next(line for line in part.splitlines() if line.startswith("| row | seeds |"))
+    columns = [name.strip() for name in names.split("|")]
+    compared = 0
+    for line, row in re.findall(r"^(\| `([a-z-]+)`: .*)$", part, flags=re.MULTILINE):
+        shown = dict(zip(columns, map(str.strip, line.split("|")), strict=True))
+        runs = tables.by_seed(kept, row)
+        seeds = [int(seed) for seed in shown["seeds"].split(",")]
+        if runs.keys() >= set(seeds):
+            for name in ("P@1", "nDCG@5", "MaF", "MiF"):
+                own = tables.mean([runs[seed]["test"][name] for seed in seeds])
+                assert float(shown[name]) == pytest.approx(own, abs=0.006), (row, name)
+            compared += 1
+    assert compared >= 3
