@@ -16,6 +16,12 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    # A GPU machine may have the core alone, and the service has no test that needs a GPU.
+    is_service = collection_path == ROOT / "tests" / "serve"
+    return True if is_service and config.option.markexpr == "gpu" else None
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> None:
     # Two threads on a busy two-core machine can be twenty times slower than one.
