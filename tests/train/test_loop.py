@@ -146,13 +146,13 @@ def test_the_moving_average_by_hand():
         net,
         batches=lambda epoch: [np.array([0])] * 3,
         loss=lambda rows: net.weight.sum(),
-        config=LoopConfig(epochs=1, batch=1, lr=0.1, warmup=1, final_lr=1.0, average=0.4, clip=0),
+        config=LoopConfig(epochs=1, batch=1, lr=0.1, warmup=1, final_lr=1.0, average=0.8, clip=0),
         after_step=lambda: seen.append(net.weight.item()),
     )
     w = [-0.1, -0.2, -0.3]
     assert seen == pytest.approx(w, rel=1e-4)
     average = 0.0
-    for value, share in zip(w, [1 / 2, 0.4, 0.4], strict=True):
+    for value, share in zip(w, [10 / 11, 10 / 12, 0.8], strict=True):
         average += share * (value - average)
     assert net.weight.item() == pytest.approx(average, rel=1e-4)
 

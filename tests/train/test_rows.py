@@ -131,11 +131,11 @@ def test_the_average_of_a_row_is_that_over_all_steps(at_once, monkeypatch):
     net = Net()
     seen: list[torch.Tensor] = []
     before = net.table.weight.detach().clone()
-    config = LoopConfig(epochs=3, batch=4, lr=0.05, average=0.15)
+    config = LoopConfig(epochs=3, batch=4, lr=0.05, average=0.4)
     train(net, config, after_step=lambda: seen.append(net.table.weight.detach().clone()))
     average = before.clone()
     for step, now in enumerate(seen):
-        average += averaging_share(0.15, step) * (now - average)
+        average += averaging_share(0.4, step) * (now - average)
     torch.testing.assert_close(net.table.weight.detach(), average, rtol=1e-5, atol=1e-6)
     assert torch.equal(net.table.weight[-1], before[-1])
 
@@ -150,12 +150,12 @@ def test_the_dev_score_sees_the_average_of_rows_and_training_goes_on_from_the_ro
         scored.append(net.table.weight.detach().clone())
         return float(len(scored))
 
-    config = LoopConfig(epochs=2, batch=4, lr=0.05, average=0.15, patience=0)
+    config = LoopConfig(epochs=2, batch=4, lr=0.05, average=0.6, patience=0)
     keep = lambda: seen.append(net.table.weight.detach().clone())  # noqa: E731
     train(net, config, score=score, after_step=keep)
     average = start.clone()
     for step, now in enumerate(seen):
-        average += averaging_share(0.15, step) * (now - average)
+        average += averaging_share(0.6, step) * (now - average)
         if step == 6:  # the last of the first epoch
             torch.testing.assert_close(scored[0], average, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(scored[1], average, rtol=1e-5, atol=1e-6)

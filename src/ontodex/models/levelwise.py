@@ -81,7 +81,7 @@ from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 
 logger = logging.getLogger(__name__)
 
-PIECES = 2  # changes where finished pieces would not be made the same way any more
+PIECES = 3  # changes where finished pieces would not be made the same way any more
 # What pass 1 does not depend on; trainings that differ in these share it.
 _AFTER_PASS_1 = (
     "inputs", "neighbours", "second", "second_epochs", "second_lr", "average_passes",

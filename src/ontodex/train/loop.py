@@ -63,7 +63,7 @@ class LoopConfig:
     momentum: float = 0.9  # of sgd
     weight_decay: float = 0.0  # decoupled, as in AdamW; with sgd a part of the gradient
     clip: float = 20.0  # greatest gradient norm; 0 = any
-    average: float = 0.003  # step of the exponential moving average of the weights; 0 = none
+    average: float = 0.003  # least step of the moving average of the weights; 0 = no average
     patience: int = 3  # epochs without a better dev score before training stops; 0 = never
     checkpoint_seconds: float = 60.0  # time between checkpoints, where there is a folder for them
     seed: int = 1  # of the first weights, the order of documents and dropout

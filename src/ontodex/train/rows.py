@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 AT_ONCE = 2**16  # rows: a second copy of a large table would decide what memory a training needs
+REACH = 10  # an average reaches back over a tenth of the steps so far, at most
 
 
 def pieces(n: int) -> Iterator[slice]:
@@ -147,13 +148,16 @@ class RowAverage:
 
     def _log_kept(self, steps: Tensor) -> Tensor:
         """Logarithm of (1 - a0)(1 - a1)... over the first `steps` steps, with the shares of
-        `averaging_share`: 1/2, 1/3, ... multiply to 1 / (steps + 1), then all are the same."""
-        early = max(0, math.ceil(1 / self._share - 2))
+        `averaging_share`: the early ones leave steps! REACH! / (steps + REACH)!, then all are the
+        same."""
+        early = max(0, math.ceil(REACH / self._share - REACH - 1))
         steps = steps.double()
-        later = (steps - early).clamp(min=0)
-        return later * math.log1p(-self._share) - torch.log(steps.clamp(max=early) + 1)
+        first, later = steps.clamp(max=early), (steps - early).clamp(min=0)
+        kept = torch.lgamma(first + 1) + math.lgamma(REACH + 1) - torch.lgamma(first + REACH + 1)
+        return later * math.log1p(-self._share) + kept
 
 
 def averaging_share(share: float, step: int) -> float:
-    """How far the average moves towards the weights in this step: early ones follow closely."""
-    return max(share, 1 / (step + 2))
+    """How far the average moves towards the weights in this step. Early ones follow closely: the
+    average reaches back over about a REACHth of the steps so far, however few there will be."""
+    return max(share, REACH / (step + REACH + 1))
