@@ -474,6 +474,12 @@ def test_a_result_of_other_documents_is_refused(bench, finished, tmp_path):
         bench.main([others[0], *finished[1:]])
 
 
+def test_a_result_of_a_training_that_went_otherwise_is_refused(bench, finished, monkeypatch):
+    monkeypatch.setattr(bench, "PIECES", bench.PIECES + 1)
+    with pytest.raises(SystemExit, match=f"format is {bench.PIECES - 1}, not {bench.PIECES}"):
+        bench.main(finished)
+
+
 def test_a_result_that_does_not_say_what_it_was_made_from_is_refused(bench, finished, tmp_path):
     old = json.loads((Path(finished[1]) / "words-1.json").read_text())
     del old["made from"]
