@@ -161,7 +161,7 @@ def main(given: Sequence[str] | None = None) -> None:
             system = begin(config)
             system.work = work
             found = {**head, **measure(system, corpora, labels)}
-            result.write_text(json.dumps(found, indent=1) + "\n")
+            result.write_text(json.dumps(found) + "\n")
         say(json.dumps(summary(json.loads(result.read_text()))))
     beside = ["--beside", str(arguments.beside)] if arguments.beside else []
     levelwise_tables.main([str(arguments.out), *["--paper"] * arguments.paper, *beside])
