@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 AT_ONCE = 2**16  # rows: a second copy of a large table would decide what memory a training needs
-REACH = 10  # an average reaches back over a tenth of the steps so far, at most
+REACH = 10  # docs/decisions/0012-averages-reach-back-over-a-tenth.md
 
 
 def pieces(n: int) -> Iterator[slice]:
@@ -159,5 +159,5 @@ class RowAverage:
 
 def averaging_share(share: float, step: int) -> float:
     """How far the average moves towards the weights in this step. Early ones follow closely: the
-    average reaches back over about a REACHth of the steps so far, however few there will be."""
+    average reaches back over 1 / REACH of the steps so far, however few there will be."""
     return max(share, REACH / (step + REACH + 1))
