@@ -1,11 +1,12 @@
 """The costly layers of our networks on a GPU, each beside the plain form, in one run.
 
-    python bench/gpu_layers.py [attention encoder levels]
+    python bench/gpu_layers.py [attention encoder levels shapes]
 
 Label attention: forward, backward and BCE of one batch, up to the logits; "paper" attends to the
 LSTM's states and applies the fully connected layer to what each label read. Errors: distance of the
 logits, and of the gradient of the queries, from those of float64 on the same inputs, relative.
 Encoder: forward and backward of a BiLSTM. Levels: the same of one BiLSTM a level of `levelwise`.
+Shapes: the same of our kernel for them, by what one of its programs does at once.
 Prints a Markdown table each; milliseconds are medians of 20 batches, memory is the peak above the
 inputs. Needs a CUDA device.
 """
@@ -36,6 +37,17 @@ SIZES = [  # documents, tokens, labels, keys, values
     (128, 300, 13_330, 1_024, 256),
     (128, 500, 4_108, 1_024, 512),
 ]
+LEVELS = [  # levels, documents, tokens, width, units
+    (4, 256, 500, 384, 256),
+    (7, 128, 150, 384, 256),
+    (1, 256, 300, 384, 256),
+    (1, 128, 300, 384, 256),
+]
+EASY = [(16, 32, 4), (16, 32, 8), (32, 32, 4), (32, 32, 8)]  # rows, columns, warps of a program
+SHAPES = {  # what more fits into the memory of a multiprocessor
+    "FORWARD": [*EASY, (32, 64, 8), (64, 32, 4), (64, 32, 8)],
+    "BACKWARD": [*EASY, (32, 16, 4), (32, 16, 8), (64, 16, 8)],
+}
 
 
 @dataclass
@@ -220,7 +232,7 @@ def levels_table() -> None:
 
     say("| levels, documents, tokens, width, units | form | ms | x | GiB |")
     say("|---|---|---|---|---|")
-    for levels, n, t, width, units in [(4, 256, 500, 384, 256), (7, 128, 150, 384, 256)]:
+    for levels, n, t, width, units in LEVELS:
         x = [torch.randn(n, t, width, device="cuda", requires_grad=True) for _ in range(levels)]
         lengths = torch.randint(t // 2, t + 1, (n,), device="cuda")
         encoders = [BiLSTM(width, units).cuda() for _ in range(levels)]
@@ -238,12 +250,41 @@ def levels_table() -> None:
             say(f"| {sizes} | {name} | {ms:.1f} | {first / ms:.1f} | {gib:.1f} |")
 
 
+def shapes_table() -> None:
+    from ontodex.models import lstm_kernel
+
+    say("| kernel | rows, columns, warps | ms, forward and backward | x |")
+    say("|---|---|---|---|")
+    levels, t, n, units = 8, 300, 256, 256
+    gates = torch.randn(levels, t, n, 4 * units, device="cuda").half().requires_grad_()
+    weight = (torch.randn(levels, 4 * units, units, device="cuda") / 16).half()
+
+    def work() -> None:
+        h = lstm_kernel.Recurrence.apply(gates, weight)
+        torch.autograd.grad(h, gates, torch.ones_like(h))
+
+    for kernel, shapes in SHAPES.items():
+        ours, first = getattr(lstm_kernel, kernel), 0.0
+        for shape in shapes:
+            setattr(lstm_kernel, kernel, lstm_kernel.Shape(*shape))
+            ms, _ = measure(work)
+            first = first or ms
+            mark = ", ours" * (shape == ours)
+            say(f"| {kernel.lower()} | {shape}{mark} | {ms:.1f} | {first / ms:.1f} |")
+        setattr(lstm_kernel, kernel, ours)
+
+
 def say(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
-TABLES = {"attention": label_attention_table, "encoder": encoder_table, "levels": levels_table}
+TABLES = {
+    "attention": label_attention_table,
+    "encoder": encoder_table,
+    "levels": levels_table,
+    "shapes": shapes_table,
+}
 
 if __name__ == "__main__":
     say(f"{torch.cuda.get_device_name()}, torch {torch.__version__}\n")

@@ -1,4 +1,4 @@
-"""Write the pages of docs/reference that are made from the code: cli.md and config.md.
+"""Write the pages that are made from the code, or from results that were kept.
 
 python docs/generate.py            writes them; tests compare them with what this would write
 """
@@ -7,24 +7,28 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import os
 import re
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 os.environ["COLUMNS"] = "100"  # help pages are wrapped the same on every machine
 os.environ["NO_COLOR"] = "1"
 os.environ["TERM"] = "dumb"
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
 
 import typer
 from typer.testing import CliRunner
 
+import levelwise_tables
 from ontodex.cli import app
 from ontodex.models import MODELS, find
 
-HERE = Path(__file__).resolve().parent / "reference"
+HERE = Path(__file__).resolve().parent
 
 
 def command_names() -> list[list[str]]:
@@ -111,9 +115,28 @@ def config_page() -> str:
     return "\n".join(parts)
 
 
-PAGES = {"cli.md": cli_page, "config.md": config_page}
+def levelwise_page(corpus: str, title: str, *, paper: bool) -> str:
+    """All tables and claims of paper 000 on a corpus."""
+    folder = HERE.parent / "bench" / "results" / "levelwise" / corpus
+    beside = json.loads((folder / "beside.json").read_text("utf-8"))
+    tables = levelwise_tables.tables(levelwise_tables.read_results(folder), paper, beside)
+    return (
+        f"# `levelwise` on {title}: Tables 2 to 5 and the claims\n\nMade by `make docs` from "
+        f"`bench/results/levelwise/{corpus}`. What the rows are, how they were measured and what "
+        f"we make of it: [levelwise](levelwise.md#figures).\n\n{tables}"
+    )
+
+
+PAGES = {
+    "reference/cli.md": cli_page,
+    "reference/config.md": config_page,
+    "papers/levelwise-eurlex57k.md": partial(
+        levelwise_page, "eurlex57k", "EURLEX57K + EuroVoc", paper=False
+    ),
+    "papers/levelwise-medline.md": partial(levelwise_page, "medline", "MEDLINE + MeSH", paper=True),
+}
 
 if __name__ == "__main__":
     for page, make in PAGES.items():
-        (HERE / page).write_text(make())
-        sys.stdout.write(f"docs/reference/{page}\n")
+        (HERE / page).write_text(make(), encoding="utf-8")
+        sys.stdout.write(f"docs/{page}\n")

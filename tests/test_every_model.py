@@ -80,6 +80,7 @@ LEARN_ON_GPU = (
 )  # fmt: skip
 ONLY_ON_GPU: dict[str, dict[str, Any]] = {
     "dxml": {"skip_gram": "torch"},
+    "lightattention": {"beam": 100},  # else nodes that are even are kept here and dropped there
     "levelwise": {"encoder": "level", "hidden": 64, "merge": "pointer", "pointer": POINTER},
 }
 EXEMPT: dict[str, dict[str, str]] = {

@@ -42,17 +42,18 @@ def test_lstms_side_by_side_are_the_lstms_one_by_one(n, units):
 @pytest.mark.skipif(DEVICE == "cpu", reason="the interpreter would take days")
 def test_the_last_of_many_long_sequences_are_read_as_if_they_were_alone():
     """1,040 x 8,192 x 4 x 64 gates are more than 2^31: offsets of 32 bits would turn negative."""
-    from ontodex.models.lstm_kernel import ROWS, Recurrence
+    from ontodex.models.lstm_kernel import BACKWARD, FORWARD, Recurrence
 
     steps, n, units = 1_040, 8_192, 64
-    few = torch.randn(1, steps, ROWS, 4 * units, device=DEVICE).half()
+    rows = max(FORWARD.rows, BACKWARD.rows)
+    few = torch.randn(1, steps, rows, 4 * units, device=DEVICE).half()
     weight = (torch.randn(1, 4 * units, units, device=DEVICE) / 8).half()
     found = []
-    for copies in (1, n // ROWS):
+    for copies in (1, n // rows):
         gates = few.repeat(1, 1, copies, 1).requires_grad_()
-        h = Recurrence.apply(gates, weight)[:, :, -ROWS:]
+        h = Recurrence.apply(gates, weight)[:, :, -rows:]
         (gradient,) = torch.autograd.grad(h.float().sum(), gates)
-        found.append((h.detach().clone(), gradient[:, :, -ROWS:].clone()))
+        found.append((h.detach().clone(), gradient[:, :, -rows:].clone()))
     (alone, to_alone), (last, to_last) = found
     torch.testing.assert_close(last, alone)
     torch.testing.assert_close(to_last, to_alone)

@@ -123,6 +123,7 @@ def test_blocks_of_labels_do_not_show_in_the_logits(h, monkeypatch):
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("default")  # torch warns of itself as it compiles, each version anew
 def test_compiled_logits_and_gradients_are_near_float64():
     torch.manual_seed(0)
     h, queries, output = torch.randn(7, 50, 64), torch.randn(30, 64) * 0.1, torch.randn(30, 64)

@@ -29,7 +29,7 @@ from ontodex.models.label_attention import contributions, label_logits, logits_o
 from ontodex.models.level_plan import Categories, Level, Pooling
 from ontodex.models.level_pooling import CategoryOutput, CategoryPools, Read
 from ontodex.models.neural import NeuralConfig
-from ontodex.models.parts import BiLSTM, WordBag, Words, token_mask
+from ontodex.models.parts import PERSISTENT, BiLSTM, WordBag, Words, token_mask
 from ontodex.models.pointer import PointerConfig
 from ontodex.ontology.levels import Expand
 from ontodex.ontology.levels import Rule as LevelRule
@@ -347,17 +347,19 @@ class LevelNetworks(nn.Module):
         """What the words say to each level, where all levels can be served in one go: they share a
         reader, or a GPU runs their LSTMs side by side. Else an empty list."""
         ids, lengths = words
-        if self.reads_once:
+        has_kernel = ids.is_cuda and self.hidden in KERNEL_UNITS and find_spec("triton")
+        if self.reads_once and (not has_kernel or len(ids) <= PERSISTENT):
             return [self.read(0, words)] * len(self.levels)
-        if not ids.is_cuda or self.hidden not in KERNEL_UNITS or not find_spec("triton"):
+        if not has_kernel:
             return []
         from ontodex.models.lstm_kernel import read_together  # imports Triton
 
         x = self.embed("words", ids)
         bag = None if self.bag is None else self.bag(ids)
         readers = cast(list[WordReader], list(self.readers))
-        told = read_together([r.encode for r in readers], [r.convolve(x) for r in readers], lengths)
-        return [Told(h, lengths, bag) for h in told]
+        read = read_together([r.encode for r in readers], [r.convolve(x) for r in readers], lengths)
+        told = [Told(h, lengths, bag) for h in read]
+        return told * len(self.levels) if self.reads_once else told
 
     def forward(self, place: int, told: Told, sets: Sets) -> Tensor:
         """(n, l): the logits of one level."""

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 from ontodex.errors import ConfigError
 
+PERSISTENT = 128  # the most sequences that cuDNN's persistent LSTM kernels take at once
+
 
 def token_mask(tokens: Tensor, lengths: Tensor) -> Tensor:
     """(n, t): True where a token is, False where padding is."""
@@ -42,7 +44,7 @@ def _lstm(layer: nn.LSTM, x: Tensor) -> Tensor:
     if not x.is_cuda:
         return layer(x)[0]
     n = len(x)
-    # Persistent kernels take up to 128 sequences, and only eights of them.
+    # Persistent kernels take only eights of sequences.
     with torch.autocast("cuda", dtype=torch.float16):
         return layer(F.pad(x, (0, 0, 0, 0, 0, -n % 8)))[0][:n]
 
