@@ -31,7 +31,7 @@ from pathlib import Path
 
 from ontodex.data import get
 from ontodex.read import open_corpus, read_docs
-from ontodex.run import train
+from ontodex.recipe import train
 
 
 @dataclass(frozen=True)

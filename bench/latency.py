@@ -69,7 +69,7 @@ def apart(work: Callable[..., T], *arguments: Any) -> T:
 def fit(name: str, data: Path, out: Path, members: Sequence[str]) -> None:
     """Train a system as fast as the measurement allows."""
     from ontodex.ontology import read_ontology
-    from ontodex.run import train
+    from ontodex.recipe import train
 
     settings = ON_ALL.get(name, ONE_EPOCH)
     if name == "levelwise":

@@ -32,7 +32,7 @@ from ontodex.models import find
 from ontodex.models.base import Refits
 from ontodex.models.consensus import Consensus
 from ontodex.read import open_corpus
-from ontodex.run import train as train_run
+from ontodex.recipe import train as train_run
 from ontodex.types import Corpus, LabelSpace, Ranking
 from tune import a_fifth_aside
 

@@ -19,7 +19,8 @@ import numpy as np
 
 from ontodex.config import read
 from ontodex.evaluate import evaluate
-from ontodex.run import load, train
+from ontodex.recipe import train
+from ontodex.run import load
 from ontodex.train import store
 from ontodex.train.device import pick
 from ontodex.types import Corpus

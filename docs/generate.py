@@ -100,7 +100,7 @@ def meaning(cls: type, name: str) -> str:
 def config_page() -> str:
     """Every setting of every table."""
     from ontodex.decide import DecideConfig
-    from ontodex.run import LabelsConfig, TrainConfig
+    from ontodex.settings import LabelsConfig, TrainConfig
 
     parts = [
         "# Settings\n\nMade from the code by `make docs`. A config file has the tables `[model]` "

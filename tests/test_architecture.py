@@ -25,9 +25,9 @@ SEES: dict[str, set[str]] = {
     "models": {"ontology", "features", "train", "decide", "evaluate"},
 }
 CONDUCTORS = {
-    "run", "cli", "serve", "data", "check", "convert", "demo", "explain", "comparison",
-    "experiment", "classifier", "given", "index", "index_block", "index_ray", "index_workers",
-    "outline",
+    "settings", "recipe", "run", "cli", "serve", "data", "check", "convert", "demo", "explain",
+    "comparison", "experiment", "classifier", "given", "index", "index_block", "index_ray",
+    "index_workers", "outline",
 }  # fmt: skip
 
 
@@ -117,4 +117,4 @@ def test_help_loads_nothing_heavy():
 
 
 def test_suggesting_with_a_system_without_network_needs_no_torch():
-    assert "torch" not in loaded_by("import ontodex.run")
+    assert "torch" not in loaded_by("import ontodex.recipe")

@@ -23,7 +23,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from ontodex import OntodexClassifier
 from ontodex.classifier import as_texts
 from ontodex.errors import ConfigError, DataError
-from ontodex.run import train
+from ontodex.recipe import train
 from ontodex.types import Corpus, Doc
 
 WORDS = [

@@ -23,7 +23,9 @@ from ontodex.decide import DecideConfig, Decision
 from ontodex.decide.threshold import Threshold
 from ontodex.errors import ConfigError, DataError
 from ontodex.read import write_docs
-from ontodex.run import Run, load, resolve, train
+from ontodex.recipe import train
+from ontodex.run import Run, load
+from ontodex.settings import resolve
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 
 

@@ -22,7 +22,7 @@ from ontodex.models import MODELS, find
 from ontodex.models.base import Model
 from ontodex.ontology.graph import Concept
 from ontodex.ontology.graph import build as build_ontology
-from ontodex.run import train
+from ontodex.recipe import train
 from ontodex.types import Corpus, Doc, LabelSpace, Ontology, Ranking
 
 NETWORK = {

@@ -29,7 +29,8 @@ from ontodex.index_table import table_format, write_table
 from ontodex.ontology.graph import Concept
 from ontodex.ontology.graph import build as build_ontology
 from ontodex.read import open_corpus
-from ontodex.run import Run, train
+from ontodex.recipe import train
+from ontodex.run import Run
 from ontodex.tables import spreadsheet_safe
 from ontodex.types import Corpus, Doc
 

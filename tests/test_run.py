@@ -21,7 +21,8 @@ from ontodex.models.base import Span
 from ontodex.ontology.graph import Concept
 from ontodex.ontology.graph import build as build_ontology
 from ontodex.outline import none_chosen
-from ontodex.run import Explanation, Run, Suggestion, load, train
+from ontodex.recipe import train
+from ontodex.run import Explanation, Run, Suggestion, load
 from ontodex.train import store
 from ontodex.types import Corpus, Doc, LabelSpace
 

@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 from ontodex.cli import app
 from ontodex.errors import ConfigError, RunError
 from ontodex.read import jsonl
-from ontodex.run import load, train, update
+from ontodex.recipe import train, update
+from ontodex.run import load
 from ontodex.train import store
 from ontodex.types import Corpus, Doc, LabelSpace
 
@@ -121,7 +122,7 @@ UPDATER = """
 import sys
 from pathlib import Path
 from ontodex.read import open_corpus
-from ontodex.run import update
+from ontodex.recipe import update
 while True:
     update(Path(sys.argv[1]), open_corpus(Path(sys.argv[2])))
     print("done", flush=True)

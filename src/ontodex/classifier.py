@@ -3,7 +3,7 @@
     texts or features, y ─ Corpus ─ a tenth set aside ─ fit ─ decide on the tenth
     texts or features ─ Corpus ─ rank ─ decide ─ labels in the form that y had
 
-What happens between the arrays is the recipe of run.py, without a run folder. This module imports
+What happens between the arrays is that of recipe.py, without a run folder. This module imports
 scikit-learn, so nothing else of the package imports this module.
 """
 
@@ -22,7 +22,8 @@ from ontodex.decide import tune
 from ontodex.errors import DataError, require
 from ontodex.read.characters import check_text
 from ontodex.read.split import set_aside
-from ontodex.run import RANKS, resolve
+from ontodex.run import RANKS
+from ontodex.settings import resolve
 from ontodex.train.device import pick
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 

@@ -195,8 +195,9 @@ def train(
     """
     from ontodex import config as settings
     from ontodex.read import open_corpus
-    from ontodex.run import claimed, resolve
-    from ontodex.run import train as fit
+    from ontodex.recipe import claimed
+    from ontodex.recipe import train as fit
+    from ontodex.settings import resolve
 
     chosen = [f"model.name={json.dumps(model)}"] if model else []
     tables = settings.read(config, [*chosen, *(set_ or [])])
@@ -472,8 +473,8 @@ def update(
     ontodex update runs/dxml new.jsonl
     """
     from ontodex.read import open_corpus
+    from ontodex.recipe import update as update_run
     from ontodex.run import load
-    from ontodex.run import update as update_run
 
     known, documents = len(load(run).labels), open_corpus(corpus)
     updated = update_run(run, documents, device=device)

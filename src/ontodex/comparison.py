@@ -43,7 +43,9 @@ from ontodex.evaluate.ranking import (
 )
 from ontodex.evaluate.sets import Counts, count_by_document, macro, micro
 from ontodex.models.consensus import Consensus
-from ontodex.run import Run, load, resolve, train
+from ontodex.recipe import train
+from ontodex.run import Run, load
+from ontodex.settings import resolve
 from ontodex.types import Corpus, LabelSpace, Ranking
 
 KS = (1, 3, 5)

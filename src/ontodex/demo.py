@@ -9,7 +9,8 @@ from ontodex.config import Table
 from ontodex.data import get
 from ontodex.ontology import read_ontology
 from ontodex.read import open_corpus
-from ontodex.run import load, train
+from ontodex.recipe import train
+from ontodex.run import load
 from ontodex.train import store
 
 HEADLINE = ("P@1", "P@3", "P@5", "nDCG@5", "MiF")

@@ -29,8 +29,10 @@ from ontodex.models import find
 from ontodex.ontology import read_ontology
 from ontodex.read import detect, open_corpus
 from ontodex.read.split import set_aside
+from ontodex.recipe import train
 from ontodex.results import Results, Row, Section, measured_row, quoted_row
-from ontodex.run import load, resolve, train
+from ontodex.run import load
+from ontodex.settings import resolve
 from ontodex.train import store
 from ontodex.train.device import pick
 from ontodex.types import Corpus, Ontology

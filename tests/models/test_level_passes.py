@@ -21,7 +21,8 @@ from ontodex.models.level_pieces import Pieces
 from ontodex.models.level_plan import place_labels
 from ontodex.models.levelwise import Levelwise
 from ontodex.ontology.graph import Concept, build
-from ontodex.run import load, train
+from ontodex.recipe import train
+from ontodex.run import load
 from ontodex.train import store
 from ontodex.train.loop import LoopConfig
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking

@@ -41,7 +41,9 @@ from ontodex.models.pointer import PointerConfig
 from ontodex.ontology.graph import Concept, build
 from ontodex.ontology.levels import lists_with_ancestors
 from ontodex.outline import CLOSE
-from ontodex.run import load, resolve, train
+from ontodex.recipe import train
+from ontodex.run import load
+from ontodex.settings import resolve
 from ontodex.train import loop, store
 from ontodex.train.loop import LoopConfig
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking

@@ -16,7 +16,8 @@ from starlette.testclient import TestClient
 
 from ontodex.ontology.graph import Concept
 from ontodex.ontology.graph import build as build_ontology
-from ontodex.run import load, train
+from ontodex.recipe import train
+from ontodex.run import load
 from ontodex.serve.api import application
 from ontodex.serve.database import Database
 from ontodex.serve.engine import Engine

@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from ontodex.cli import app
 from ontodex.errors import ConfigError, RunError
 from ontodex.ontology.graph import Concept, build
-from ontodex.run import load, train
+from ontodex.recipe import train
+from ontodex.run import load
 from ontodex.serve.database import Database, Judgement
 from ontodex.serve.learn import (
     HELD_OUT,

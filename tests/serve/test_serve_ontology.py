@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ontodex.run import train
+from ontodex.recipe import train
 from ontodex.serve.served import Card, Served
 from ontodex.types import Corpus, Doc
 

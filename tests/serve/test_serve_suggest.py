@@ -9,7 +9,8 @@ import pytest
 
 from ontodex.models.base import Ranked
 from ontodex.ontology.graph import Concept, build
-from ontodex.run import load, train
+from ontodex.recipe import train
+from ontodex.run import load
 from ontodex.serve.served import Ask, Card, Served, url_name
 from ontodex.types import Corpus, Doc, Ranking
 

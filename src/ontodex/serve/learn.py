@@ -28,8 +28,8 @@ from ontodex.decide.ofo import OFO
 from ontodex.errors import RunError
 from ontodex.files import atomic_folder, digest
 from ontodex.models.base import LearnsJudged, Updates
+from ontodex.recipe import update as remember
 from ontodex.run import Run, load
-from ontodex.run import update as remember
 from ontodex.serve.database import Database, Row, doc_of
 from ontodex.train import store
 from ontodex.types import Corpus, Doc, LabelSpace

@@ -22,7 +22,7 @@ from ontodex.ontology import read_ontology
 from ontodex.ontology.graph import Concept, build, paths
 from ontodex.ontology.search import Search
 from ontodex.outline import above, more_specific, other_parents
-from ontodex.run import RunSettings, resolve
+from ontodex.settings import RunSettings, resolve
 from ontodex.train import store
 from ontodex.types import LabelSpace, Ontology, Ranking
 

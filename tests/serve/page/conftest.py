@@ -57,7 +57,7 @@ def sample_runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     from ontodex.data import get
     from ontodex.ontology import read_ontology
     from ontodex.read import open_corpus
-    from ontodex.run import train
+    from ontodex.recipe import train
 
     folder = tmp_path_factory.mktemp("sample")
     get("sample", folder)
@@ -82,7 +82,7 @@ def modest_runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """One that chooses a concept although a more specific one is nearly as probable, and one that
     chooses none of many."""
     from ontodex.ontology.graph import Concept, build
-    from ontodex.run import train
+    from ontodex.recipe import train
     from ontodex.types import Corpus, Doc
 
     folder = tmp_path_factory.mktemp("modest")
@@ -111,7 +111,7 @@ def modest_runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def keyword_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Has learned from authors' keywords."""
     from ontodex.ontology.graph import Concept, build
-    from ontodex.run import train
+    from ontodex.recipe import train
     from ontodex.types import Corpus, Doc
 
     docs = [Doc(str(i), {"text": "deep water"}, ("sea",), ("water",)) for i in range(16)]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ontodex.ontology.graph import Concept, build
-from ontodex.run import train
+from ontodex.recipe import train
 from ontodex.types import Corpus, Doc
 
 pytestmark = pytest.mark.slow
