@@ -39,6 +39,7 @@ from ontodex.models.level_pooling import (
     maxima_by_place,
     maxima_of_few,
 )
+from ontodex.models.parts import PERSISTENT
 from ontodex.ontology.levels import UNPLACED, Levels
 from ontodex.types import Ranking
 
@@ -331,6 +332,19 @@ def test_levels_that_share_a_reader_are_told_the_same_and_others_are_not():
     assert shared.reads_once
     assert torch.equal(shared.read(0, words).h, shared.read(1, words).h)
     assert not torch.equal(own.read(0, words).h, own.read(1, words).h)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n", [PERSISTENT, PERSISTENT + 2])
+def test_a_reader_that_levels_share_tells_all_of_them_the_same_whichever_kernel_runs_it(n):
+    network = networks(encoder="shared", bag=4, hidden=64).cuda()
+    words = torch.randint(1, 9, (n, 5), device="cuda"), torch.full((n,), 5, device="cuda")
+    one, other = network.read_at_once(words)
+    assert torch.equal(one.h, other.h)
+    alone = network.read(0, (words[0][:2], words[1][:2]))
+    torch.testing.assert_close(one.h[:2].float(), alone.h.float(), atol=0.01, rtol=0)
+    assert alone.bag is not None
+    torch.testing.assert_close(one.take(torch.arange(2, device="cuda")).bag, alone.bag)
 
 
 def test_what_some_documents_of_a_batch_were_told_is_what_they_are_told_alone():
