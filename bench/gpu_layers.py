@@ -266,10 +266,10 @@ def shapes_table() -> None:
     for kernel, shapes in SHAPES.items():
         ours, first = getattr(lstm_kernel, kernel), 0.0
         for shape in shapes:
-            setattr(lstm_kernel, kernel, lstm_kernel.Shape(*shape))
+            setattr(lstm_kernel, kernel, (lstm_kernel.Shape(*shape),))
             ms, _ = measure(work)
             first = first or ms
-            mark = ", ours" * (shape == ours)
+            mark = ", ours" * (shape == ours[0])
             say(f"| {kernel.lower()} | {shape}{mark} | {ms:.1f} | {first / ms:.1f} |")
         setattr(lstm_kernel, kernel, ours)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import ClassVar
 
 import pytest
 import torch
@@ -45,7 +46,7 @@ def test_the_last_of_many_long_sequences_are_read_as_if_they_were_alone():
     from ontodex.models.lstm_kernel import BACKWARD, FORWARD, Recurrence
 
     steps, n, units = 1_040, 8_192, 64
-    rows = max(FORWARD.rows, BACKWARD.rows)
+    rows = max(shape.rows for shape in (*FORWARD, *BACKWARD))
     few = torch.randn(1, steps, rows, 4 * units, device=DEVICE).half()
     weight = (torch.randn(1, 4 * units, units, device=DEVICE) / 8).half()
     found = []
@@ -57,3 +58,28 @@ def test_the_last_of_many_long_sequences_are_read_as_if_they_were_alone():
     (alone, to_alone), (last, to_last) = found
     torch.testing.assert_close(last, alone)
     torch.testing.assert_close(to_last, to_alone)
+
+
+def test_a_gpu_with_little_room_gets_the_next_shape():
+    from triton.runtime.errors import OutOfResources
+
+    from ontodex.models.lstm_kernel import Shape, launch
+
+    class Kernel:
+        """Has room for 16 rows."""
+
+        ran: ClassVar[list[tuple[object, ...]]] = []
+
+        def __getitem__(self, grid):
+            def run(*given, rows, **rest):
+                if rows > 16:
+                    raise OutOfResources(300_000, 100_000, "shared memory")
+                self.ran.append((grid, given, rows, rest))
+
+            return run
+
+    small, large = Shape(16, 32, 4), Shape(32, 64, 8)
+    launch(Kernel(), [large, small], 3, "gates", 40, units=64)
+    assert Kernel.ran == [((3, 3), ("gates", 40), 16, {"units": 64, "columns": 32, "num_warps": 4})]
+    with pytest.raises(OutOfResources):
+        launch(Kernel(), [large], 3, "gates", 40, units=64)

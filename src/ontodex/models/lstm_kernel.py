@@ -20,6 +20,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.runtime.errors import OutOfResources
 
 from ontodex.models.parts import BiLSTM, turn
 
@@ -32,8 +33,10 @@ class Shape(NamedTuple):
     warps: int
 
 
-# The fastest of seven each on an H200, alone and beside six other trainings, with 256 units.
-FORWARD, BACKWARD = Shape(32, 64, 8), Shape(16, 32, 4)
+# First the fastest of seven on an H200, alone and beside six other trainings, with 256 units; the
+# others are for GPUs whose multiprocessors have less memory.
+FORWARD = (Shape(32, 64, 8), Shape(16, 32, 4), Shape(16, 16, 4))
+BACKWARD = (Shape(16, 32, 4), Shape(16, 16, 4))
 
 
 @triton.jit
@@ -142,6 +145,20 @@ def _backward(
         tl.debug_barrier()
 
 
+def launch(kernel: Any, shapes: Sequence[Shape], g: int, *given: Any, units: int) -> None:
+    """Run the kernel of g LSTMs in the first shape that this GPU has room for; the last of what is
+    `given` is the number of sequences."""
+    for shape in shapes:
+        grid = (triton.cdiv(given[-1], shape.rows), g)
+        size = {"units": units, "rows": shape.rows, "columns": shape.columns}
+        try:
+            kernel[grid](*given, **size, num_warps=shape.warps)
+            return
+        except OutOfResources:
+            if shape is shapes[-1]:
+                raise
+
+
 class Recurrence(torch.autograd.Function):
     """h (g, t, n, d) of g LSTMs, from input products (g, t, n, 4d), whose memory is used up, and
     recurrent weights (g, 4d, d)."""
@@ -153,10 +170,7 @@ class Recurrence(torch.autograd.Function):
         h = torch.zeros(g, t + 1, n, d, dtype=gates.dtype, device=gates.device)
         c = torch.zeros(g, t + 1, n, d, dtype=torch.float32, device=gates.device)
         turned = weight.transpose(1, 2).contiguous()  # (g, d, 4d)
-        _forward[(triton.cdiv(n, FORWARD.rows), g)](
-            gates, turned, h, c, t, n,
-            units=d, rows=FORWARD.rows, columns=FORWARD.columns, num_warps=FORWARD.warps,
-        )  # fmt: skip
+        launch(_forward, FORWARD, g, gates, turned, h, c, t, n, units=d)
         ctx.kept = gates, weight, h, c
         return h[:, 1:]
 
@@ -167,10 +181,7 @@ class Recurrence(torch.autograd.Function):
         g, t, n, _ = gates.shape
         d = weight.shape[2]
         back, dc = (torch.zeros(g, n, d, device=gates.device) for _ in range(2))
-        _backward[(triton.cdiv(n, BACKWARD.rows), g)](
-            gates, weight, c, dh.contiguous(), back, dc, t, n,
-            units=d, rows=BACKWARD.rows, columns=BACKWARD.columns, num_warps=BACKWARD.warps,
-        )  # fmt: skip
+        launch(_backward, BACKWARD, g, gates, weight, c, dh.contiguous(), back, dc, t, n, units=d)
         before = h[:, :-1].reshape(g, t * n, d)
         return gates, torch.bmm(gates.view(g, t * n, 4 * d).transpose(1, 2), before)
 
