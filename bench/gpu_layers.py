@@ -43,10 +43,10 @@ LEVELS = [  # levels, documents, tokens, width, units
     (1, 256, 300, 384, 256),
     (1, 128, 300, 384, 256),
 ]
-EASY = [(16, 32, 4), (16, 32, 8), (32, 32, 4), (32, 32, 8)]  # rows, columns, warps of a program
-SHAPES = {  # what more fits into the memory of a multiprocessor
-    "FORWARD": [*EASY, (32, 64, 8), (64, 32, 4), (64, 32, 8)],
-    "BACKWARD": [*EASY, (32, 16, 4), (32, 16, 8), (64, 16, 8)],
+BOTH = [(16, 32, 4), (16, 32, 8), (32, 32, 4), (32, 32, 8)]
+SHAPES = {  # rows, columns, warps of a program; larger ones do not fit into a multiprocessor
+    "FORWARD": [*BOTH, (32, 64, 8), (64, 32, 4), (64, 32, 8)],
+    "BACKWARD": [*BOTH, (32, 16, 4), (32, 16, 8), (64, 16, 8)],
 }
 
 

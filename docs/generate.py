@@ -25,6 +25,7 @@ import typer
 from typer.testing import CliRunner
 
 import levelwise_tables
+from levelwise_results import read_results
 from ontodex.cli import app
 from ontodex.models import MODELS, find
 
@@ -119,7 +120,7 @@ def levelwise_page(corpus: str, title: str, *, paper: bool) -> str:
     """All tables and claims of paper 000 on a corpus."""
     folder = HERE.parent / "bench" / "results" / "levelwise" / corpus
     beside = json.loads((folder / "beside.json").read_text("utf-8"))
-    tables = levelwise_tables.tables(levelwise_tables.read_results(folder), paper, beside)
+    tables = levelwise_tables.tables(read_results(folder), paper, beside)
     return (
         f"# `levelwise` on {title}: Tables 2 to 5 and the claims\n\nMade by `make docs` from "
         f"`bench/results/levelwise/{corpus}`. What the rows are, how they were measured and what "

@@ -3,7 +3,7 @@
     texts or features, y ─ Corpus ─ a tenth set aside ─ fit ─ decide on the tenth
     texts or features ─ Corpus ─ rank ─ decide ─ labels in the form that y had
 
-What happens between the arrays is that of recipe.py, without a run folder. This module imports
+What happens between the arrays is what recipe.py does, without a run folder. This module imports
 scikit-learn, so nothing else of the package imports this module.
 """
 

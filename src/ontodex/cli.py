@@ -193,14 +193,14 @@ def train(
 
     ontodex train --model popularity --train train.jsonl --ontology ontology.json --out runs/floor
     """
-    from ontodex import config as settings
+    from ontodex.config import read as read_config
     from ontodex.read import open_corpus
     from ontodex.recipe import claimed
     from ontodex.recipe import train as fit
     from ontodex.settings import resolve
 
     chosen = [f"model.name={json.dumps(model)}"] if model else []
-    tables = settings.read(config, [*chosen, *(set_ or [])])
+    tables = read_config(config, [*chosen, *(set_ or [])])
     with claimed(out, resolve(tables)):  # a bad setting or folder is known before a file is read
         run = fit(
             tables,
@@ -440,14 +440,15 @@ def prepare(
 
     ontodex prepare train.jsonl dev.jsonl --out carried/ --set prepare.max_length=500
     """
-    from ontodex import config as settings
+    from ontodex.config import build
+    from ontodex.config import read as read_config
     from ontodex.features.prepare import PrepareConfig
     from ontodex.features.prepare import prepare as prepare_corpora
     from ontodex.read import open_corpus
     from ontodex.read.split import set_aside
 
-    tables = settings.read(None, set_ or [])
-    config = settings.build(PrepareConfig, tables.get("prepare", {}), "prepare")
+    tables = read_config(None, set_ or [])
+    config = build(PrepareConfig, tables.get("prepare", {}), "prepare")
     named = {path.name.split(".")[0]: open_corpus(path) for path in corpora}
     lists = None
     train, known = next(iter(named.values())), _ontology(ontology)

@@ -37,6 +37,12 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.fixture
+def claims(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    return importlib.import_module("levelwise_claims")
+
+
+@pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(ROOT / "bench")
     return importlib.import_module("levelwise")
@@ -134,10 +140,10 @@ def test_claims_are_held_or_not_held_with_their_numbers(tables, tmp_path):
         ({1: 70.0, 2: 80.0}, {1: 70.1, 3: 60.0}, "**held**"),
     ],
 )
-def test_a_gain_below_the_range_of_either_sides_shared_seeds_is_neither(tables, low, high, verdict):
+def test_a_gain_below_the_range_of_either_sides_shared_seeds_is_neither(claims, low, high, verdict):
     """Gains: 0.1, 0, 0.45 with ranges up to 0.2, 0.1 with ranges up to 0.6, its opposite, -0.45;
     and 0.1 of seed 1, which alone both have."""
-    assert tables.Pair.of(low, high).verdict() == verdict
+    assert claims.Pair.of(low, high).verdict() == verdict
 
 
 def test_rows_without_a_seed_in_common_are_not_compared(tables, tmp_path):
@@ -220,24 +226,24 @@ def test_keywords_of_authors_are_called_keywords(tables, tmp_path):
     assert "phrases" not in text.lower()
 
 
-def test_rare_labels_are_a_sentence_about_two_rows_that_were_tuned_alike(tables, tmp_path):
+def test_rare_labels_are_a_sentence_about_two_rows_that_were_tuned_alike(tables, claims, tmp_path):
     """10 of 40 occurrences are 25 %, of 50 predictions 20 %, F 20 / 90; 14 are 35 % and 28 %."""
     written(tmp_path)
-    (line,) = tables.rare_sentence(tables.read_results(tmp_path))
+    (line,) = claims.rare_sentence(tables.read_results(tmp_path))
     assert "**held** (one seed, 1): of the 40 test occurrences of 3 labels" in line
     without = "F 22.2 (`keywords`: recall 25.0, precision 20.0, 50 predictions)"
     assert f"without neighbour levels {without}" in line
     assert "with them F 31.1 (`threshold`: recall 35.0, precision 28.0, 50 predictions)" in line
     (tmp_path / "keywords-1.json").unlink()
-    assert tables.rare_sentence(tables.read_results(tmp_path)) == []
+    assert claims.rare_sentence(tables.read_results(tmp_path)) == []
 
 
-def test_rare_labels_are_not_helped_by_more_predictions_alone(tables, tmp_path):
+def test_rare_labels_are_not_helped_by_more_predictions_alone(claims, tmp_path):
     """12 of 40 are more than 10; but among 120 predictions F is 24 / 160, below 20 / 90."""
     levels = {"1": level(40, 50)}
     few = result("keywords", 1, 60, levels, hit=10)
     many = result("threshold", 1, 60, levels, levels, hit=12, predicted=120)
-    (line,) = tables.rare_sentence({"keywords": [few], "threshold": [many]})
+    (line,) = claims.rare_sentence({"keywords": [few], "threshold": [many]})
     assert "**not held**" in line
     assert "F 15.0 (`threshold`: recall 30.0, precision 10.0, 120 predictions)" in line
 
@@ -371,20 +377,20 @@ def test_what_the_page_has_figures_of_is_run_without_being_asked_for(bench):
     assert {"full", "attentive"} <= shown <= set(bench.TABLED)
 
 
-def test_the_rows_of_the_tables_are_all_that_the_claims_name(bench, tables, tmp_path):
+def test_the_rows_of_the_tables_are_all_that_the_claims_name(bench, tables, claims, tmp_path):
     levels = {"1": level(40, 50)}
     for row in bench.TABLED:
         text = json.dumps(result(row, 1, 50, levels, levels))
         (tmp_path / f"{row}-1.json").write_text(text)
     results = tables.read_results(tmp_path)
-    assert all({better, worse} <= results.keys() for *_, better, worse in tables.CLAIMS)
-    assert tables.claims_list(results, {}).count("\n- ") == 10 + len(tables.CLAIMS) + 1
+    assert all({better, worse} <= results.keys() for *_, better, worse in claims.CLAIMS)
+    assert claims.claims_list(results, {}).count("\n- ") == 10 + len(claims.CLAIMS) + 1
 
 
-def test_levels_are_also_compared_with_a_flat_network_that_differs_in_nothing_else(bench, tables):
+def test_levels_are_also_compared_with_a_flat_network_that_differs_in_nothing_else(bench, claims):
     """Both metrics, in the paper's form and in the default."""
     for better, worse in (("keywords", "flat"), ("attentive-keywords", "attentive-flat")):
-        metrics = {metric for _, metric, *rows in tables.CLAIMS if rows == [better, worse]}
+        metrics = {metric for _, metric, *rows in claims.CLAIMS if rows == [better, worse]}
         assert metrics == {"MaF", "MiF"}
         one, other = (build(Levelwise.Config, bench.ROWS[row], "model") for row in (better, worse))
         # One level has no neighbours: it reads words and keywords whatever `inputs` says.
@@ -557,6 +563,15 @@ def page_section(title: str) -> str:
     return page.split(f"\n### {title}")[1].split("\n###")[0]
 
 
+@pytest.mark.parametrize(("place", "corpus"), [(2, "eurlex57k"), (3, "medline")])
+def test_the_short_list_of_claims_has_the_figures_of_the_long_one(place, corpus):
+    table = re.findall(r"^\| .*\|$", page_section("Claims, held or not"), flags=re.MULTILINE)
+    long = (ROOT / "docs" / "papers" / f"levelwise-{corpus}.md").read_text(encoding="utf-8")
+    shown = re.findall(r"\b\d\d\.\d\d\b", " ".join(line.split("|")[place] for line in table))
+    assert len(shown) > 20
+    assert set(shown) <= set(re.findall(r"\b\d\d\.\d\d\b", long))
+
+
 @pytest.mark.parametrize("corpus", ["eurlex57k-before", "medline-before"])
 def test_older_results_stand_on_the_page_as_they_were_kept(tables, corpus):
     part, kept = page_section("Before decision 12"), tables.read_results(KEPT / corpus)
@@ -586,6 +601,6 @@ def test_older_results_stand_on_the_page_as_they_were_kept(tables, corpus):
         ),
     ],
 )
-def test_claims_of_the_kept_results_name_the_better_row_first(tables, corpus, claim):
-    claims = tables.claims_list(tables.read_results(KEPT / corpus), {})
-    assert f"- (ours) {claim}\n" in claims
+def test_claims_of_the_kept_results_name_the_better_row_first(tables, claims, corpus, claim):
+    said = claims.claims_list(tables.read_results(KEPT / corpus), {})
+    assert f"- (ours) {claim}\n" in said

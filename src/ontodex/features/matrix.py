@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 from scipy.sparse import csr_array
 
-from ontodex import config as settings
+from ontodex.config import build
 from ontodex.errors import DataError, OntodexError, RunError
 from ontodex.features.cache import read_words, settings_of, write_words
 from ontodex.features.tfidf import Tfidf, TfidfConfig, unit_rows
@@ -147,7 +147,7 @@ class MatrixFeatures:
         """Read back what `save` wrote."""
         try:
             about = json.loads((folder / "matrix.json").read_text(encoding="utf-8"))
-            features = cls(settings.build(MatrixConfig, about["config"], "features"))
+            features = cls(build(MatrixConfig, about["config"], "features"))
             features.kind, features._n_features = (
                 cast(Kind, about["kind"]),
                 int(about["n_features"]),
