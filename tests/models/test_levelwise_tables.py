@@ -582,6 +582,26 @@ def test_older_results_stand_on_the_page_as_they_were_kept(tables, corpus):
 
 
 @pytest.mark.parametrize(
+    ("corpus", "epochs"),
+    [
+        ("eurlex57k", "six epochs, as in the table"),
+        ("eurlex57k-8", "eight"),
+        ("eurlex57k-12", "twelve"),
+    ],
+)
+def test_longer_trainings_stand_on_the_page_as_they_were_kept(tables, corpus, epochs):
+    runs = tables.by_seed(tables.read_results(KEPT / corpus), "flat")
+    seeds = ", ".join(map(str, sorted(runs)))
+    figures = [
+        tables.mean([run[part][metric] for run in runs.values()])
+        for part in ("test", "dev")
+        for metric in ("MiF", "MaF")
+    ]
+    line = " | ".join([epochs, seeds, *(f"{figure:.2f}" for figure in figures)])
+    assert f"| {line} |" in page_section("Longer training")
+
+
+@pytest.mark.parametrize(
     ("corpus", "claim"),
     [
         (

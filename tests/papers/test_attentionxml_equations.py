@@ -124,18 +124,22 @@ def test_blocks_of_labels_do_not_show_in_the_logits(h, monkeypatch):
 
 @pytest.mark.gpu
 @pytest.mark.filterwarnings("default")  # torch warns of itself as it compiles, each version anew
-def test_compiled_logits_and_gradients_are_near_float64():
+def test_compiling_costs_no_precision():
     torch.manual_seed(0)
-    h, queries, output = torch.randn(7, 50, 64), torch.randn(30, 64) * 0.1, torch.randn(30, 64)
-    mask = torch.arange(50) < torch.randint(5, 51, (7, 1))
-    exact = [x.double().requires_grad_() for x in (h, queries, output)]
-    flat_logits(exact[0], exact[0], exact[1], exact[2], mask).sum().backward()
-    half = [x.cuda().bfloat16().requires_grad_() for x in (h, queries, output)]
-    found = label_logits(half[0], half[0], half[1], half[2], mask.cuda())
-    found.sum().backward()
-    for one, other in zip(half, exact, strict=True):
-        error = (one.grad.cpu().double() - other.grad).norm() / other.grad.norm()
-        assert error < 2e-2
+    drawn = torch.randn(7, 50, 64), torch.randn(30, 64) * 0.1, torch.randn(30, 64)
+    mask = (torch.arange(50) < torch.randint(5, 51, (7, 1))).cuda()
+    half = [x.cuda().bfloat16() for x in drawn]
+
+    def found(form, given):
+        h, queries, output = leaves = [x.detach().requires_grad_() for x in given]
+        logits = form(h, h, queries, output, mask)
+        logits.sum().backward()
+        return [x.detach().double() for x in (logits, *(leaf.grad for leaf in leaves))]
+
+    exact = found(flat_logits, [x.double() for x in half])
+    plain, compiled = found(flat_logits, half), found(label_logits, half)
+    for true, one, other in zip(exact, plain, compiled, strict=True):
+        assert (other - true).norm() < 1.2 * (one - true).norm() + 1e-3 * true.norm()
 
 
 def test_words_of_a_bag_by_hand():
