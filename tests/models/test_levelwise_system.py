@@ -159,8 +159,8 @@ def test_an_explanation_reads_the_neighbours_that_the_answer_read(system, monkey
     """Log-odds of pass 1 that are moved far down leave none."""
     read = []
     monkeypatch.setattr(
-        "ontodex.models.levelwise._word_weights",
-        lambda network, place, label, streams: read.append(streams.neighbours) or np.empty(0),
+        "ontodex.models.level_network.LevelNetworks.contributions",
+        lambda network, place, label, words, sets: read.append(sets) or torch.zeros(1, 0),
     )
     first = system.passes[0]
     doc = next(iter(TEST))
@@ -168,9 +168,10 @@ def test_an_explanation_reads_the_neighbours_that_the_answer_read(system, monkey
         changed = [dataclasses.replace(first, moves=first.moves + by), *system.passes[1:]]
         monkeypatch.setattr(system, "passes", changed)
         system.explain(doc, 0)
-    some, none = ([int(one.lengths.sum()) for one in found] for found in read)
-    assert sum(some) > 0
-    assert sum(none) == 0
+    levels = range(len(system.levels))
+    some, none = (sum(int(found[level][1].sum()) for level in levels) for found in read)
+    assert some > 0
+    assert none == 0
 
 
 def test_the_pointer_generator_reads_what_reaches_a_share_of_the_threshold(system):

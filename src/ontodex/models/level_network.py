@@ -381,6 +381,29 @@ class LevelNetworks(nn.Module):
         vectors: Tensor = table(ids)
         return vectors
 
+    def contributions(
+        self, place: int, label: int, words: Stream, sets: Mapping[str | int, Stream]
+    ) -> Tensor:
+        """(n, t): what each word adds to the logit of a label of a level: exactly where labels
+        attend to words, else by gradient times input; and what the bag of words adds."""
+        level = self.level(place)
+        if level.attend is not None:
+            with torch.no_grad():
+                told = self.read(place, words)
+                mask = token_mask(told.h, told.lengths)
+                added = level.attend.contributions(told.h, mask, label)
+        else:
+            # cuDNN's LSTM has no gradients outside training.
+            with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
+                x = self.embed("words", words[0]).detach().requires_grad_()
+                told = self.read(place, words, x)
+                logits = self(place, told, self.read_sets(sets))[:, label]
+                (gradient,) = torch.autograd.grad(logits.sum(), x)
+            added = (gradient * x).sum(-1)
+        if self.bag is not None and level.bag is not None:
+            added = added + self.bag.contributions(words[0], level.bag.weight[label])
+        return added.detach()
+
     def continue_from(self, earlier: Mapping[str, NDArray[Any]]) -> None:
         """Say what the networks of pass 1 with these weights said: neighbours add 0 yet."""
         with torch.no_grad():

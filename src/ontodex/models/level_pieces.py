@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from ontodex.files import atomic_folder
 from ontodex.train import store
@@ -96,3 +97,12 @@ class Pieces:
             with (self.folder / "log.jsonl").open("a", encoding="utf-8") as file:
                 file.writelines(json.dumps({"piece": name, **line}) + "\n" for line in lines)
         shutil.rmtree(running, ignore_errors=True)
+
+
+def digest_of(*arrays: NDArray[Any]) -> str:
+    return hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
+
+
+def digest_of_ones(matrix: csr_array) -> str:
+    """Of where a matrix of zeros and ones has ones, whatever integers its places are kept in."""
+    return digest_of(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64))

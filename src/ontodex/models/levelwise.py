@@ -13,7 +13,6 @@ is the system they make. Readings and deviations: docs/papers/levelwise.md.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import logging
 from collections.abc import Sequence
@@ -62,7 +61,7 @@ from ontodex.models.level_passes import (
     restore,
     weights_of,
 )
-from ontodex.models.level_pieces import Arrays, Pieces
+from ontodex.models.level_pieces import Arrays, Pieces, digest_of, digest_of_ones
 from ontodex.models.level_plan import (
     Level,
     gold_by_level,
@@ -73,7 +72,6 @@ from ontodex.models.level_plan import (
 )
 from ontodex.models.level_reading import Reading
 from ontodex.models.neural import DEV_DEPTH, SHARD_BYTES, Ragged
-from ontodex.models.parts import token_mask
 from ontodex.models.pointer import Hierarchy
 from ontodex.ontology.levels import Expand, Levels, label_ancestors, label_levels
 from ontodex.train import store
@@ -292,9 +290,9 @@ class Levelwise:
             "train": stage.train.key,
             "dev": stage.dev.key,
             "levels": level_plan.to_json(self.levels),
-            "ancestors": _digest_of(self.merging.hierarchy.ancestors),
-            "targets": [_digest_of(gold) for gold in stage.targets.local],
-            "vectors": ["" if t is None else _digest(t.numpy()) for t in vectors],
+            "ancestors": digest_of_ones(self.merging.hierarchy.ancestors),
+            "targets": [digest_of_ones(gold) for gold in stage.targets.local],
+            "vectors": ["" if t is None else digest_of(t.numpy()) for t in vectors],
         }
 
     def _with_neighbours(self, stage: Stage, predictions: Sequence[Ranking]) -> Stage:
@@ -406,11 +404,11 @@ class Levelwise:
         if len(self.passes) > 1:
             neighbours = self._neighbours(self._predict(streams, DEPTH, self.passes[:1])[0])
             streams = dataclasses.replace(streams, neighbours=neighbours)
-        label = int(np.searchsorted(self.levels[place].columns, column))
-        weights = _word_weights(network, place, label, streams)
+        label, row = int(np.searchsorted(self.levels[place].columns, column)), np.array([0])
+        added = network.contributions(place, label, streams.words.padded(row), streams.sets(row))
         return [
-            Span(start, end, float(weight))
-            for (start, end, _), weight in zip(spans, weights, strict=False)
+            Span(start, end, weight)
+            for (start, end, _), weight in zip(spans, added[0].tolist(), strict=False)
         ]
 
     @property
@@ -501,37 +499,3 @@ class Levelwise:
         start = [torch.zeros(len(level)) for level in self.levels]
         tables = self.reading.tables(n_labels)
         return LevelNetworks(self.config, self.levels, tables, start).to(self.device)
-
-
-def _digest(*arrays: NDArray[Any]) -> str:
-    return hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
-
-
-def _digest_of(matrix: csr_array) -> str:
-    """Of where a matrix of zeros and ones has ones, whatever integers its places are kept in."""
-    return _digest(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64))
-
-
-def _word_weights(
-    network: LevelNetworks, place: int, label: int, streams: Streams
-) -> NDArray[np.float32]:
-    """What each word of the one document of `streams` adds to the logit of a label: exactly where
-    labels attend to words, else by gradient times input; and what the bag of words adds."""
-    row = np.array([0])
-    words, level = streams.words.padded(row), network.level(place)
-    if level.attend is not None:
-        with torch.no_grad():
-            told = network.read(place, words)
-            mask = token_mask(told.h, told.lengths)
-            added = level.attend.contributions(told.h, mask, label)
-    else:
-        # cuDNN's LSTM has no gradients outside training.
-        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
-            x = network.embed("words", words[0]).detach().requires_grad_()
-            told = network.read(place, words, x)
-            logit = network(place, told, network.read_sets(streams.sets(row)))[0, label]
-            (gradient,) = torch.autograd.grad(logit, x)
-        added = (gradient * x).sum(-1)
-    if network.bag is not None and level.bag is not None:
-        added = added + network.bag.contributions(words[0], level.bag.weight[label])
-    return np.asarray(added[0].detach().float().cpu().numpy())
