@@ -29,6 +29,7 @@ import torch
 from scipy.sparse import csr_array
 
 import levelwise_tables
+from levelwise_results import FORMAT
 from ontodex.config import build, merged, read
 from ontodex.decide.threshold import above
 from ontodex.evaluate import evaluate
@@ -38,7 +39,7 @@ from ontodex.models.level_decide import DEPTH, MOVES, moved, refine
 from ontodex.models.level_network import LevelwiseConfig
 from ontodex.models.level_passes import Batch, neighbour_streams, precision
 from ontodex.models.level_plan import gold_of
-from ontodex.models.levelwise import PIECES, Levelwise
+from ontodex.models.levelwise import Levelwise
 from ontodex.ontology import read_ontology
 from ontodex.train.device import describe, pick
 from ontodex.types import Corpus, LabelSpace, Ranking
@@ -136,7 +137,7 @@ def main(given: Sequence[str] | None = None) -> None:
     ontology = read_ontology(arguments.ontology)
     labels = LabelSpace.of(corpora["train"], ontology, min_count=arguments.min_count)
     sources = {
-        "format": PIECES,
+        "format": FORMAT,
         "min_count": arguments.min_count,
         "corpora": {part: corpus.key for part, corpus in corpora.items()},
         "ontology": digest(arguments.ontology),

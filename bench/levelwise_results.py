@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+FORMAT = 4  # changes where figures would not come out the same any more
+LAST_TOO_LOW = 3  # a level's thresholds began from one that was tuned with all levels' labels
 MICRO, MACRO = ("MiP", "MiR", "MiF"), ("MaP", "MaR", "MaF")
 # The inputs of Tables 2 and 3, our row and pass; {} is what the stream of keywords holds.
 BLOCKS = (
@@ -36,6 +38,12 @@ def read_results(out: Path) -> Results:
         if "row" in result:
             by_row.setdefault(result["row"], []).append(result)
     return by_row
+
+
+def is_too_low(results: Results) -> bool:
+    """Whether OFO's figures at the levels are, in some of these."""
+    runs = [run for runs in results.values() for run in runs]
+    return any(run.get("made from", {}).get("format", FORMAT) <= LAST_TOO_LOW for run in runs)
 
 
 def by_seed(results: Results, row: str) -> dict[int, Mapping[str, Any]]:

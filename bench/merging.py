@@ -32,7 +32,7 @@ from ontodex.models.level_merge import Judged, Merge
 from ontodex.models.level_network import LevelwiseConfig
 from ontodex.models.level_passes import fold_of
 from ontodex.models.level_pieces import Pieces
-from ontodex.models.level_plan import gold_of, side_by_side
+from ontodex.models.level_plan import side_by_side
 from ontodex.models.pointer import Hierarchy
 from ontodex.ontology.levels import label_ancestors, label_levels
 from ontodex.read import open_corpus
@@ -143,12 +143,10 @@ def merged(
     learn = learn._replace(gold=csr_array(learn.gold[:, :n]))
     thresholds = learn_thresholds(config, side_by_side(learn.rankings), learn.gold).thresholds
     if is_moved:
-        columns = [np.flatnonzero(placed.hierarchy.level == m) for m in placed.numbers]
-        golds = [gold_of(check.gold, own) for own in columns]
-        moves = best_moves(check.rankings, golds, thresholds)
+        moves = best_moves(check.rankings, check.gold, thresholds)
         check = check._replace(rankings=list(map(moved, check.rankings, moves)))
         asked = list(map(moved, asked, moves))
-    merge = Merge(config, placed.hierarchy, n, pick("auto"))
+    merge = Merge(config, placed.hierarchy, pick("auto"))
     merge.fit(learn, check, thresholds, Pieces(None, {}, {}, 1), None)
     return merge.ranked(asked, thresholds, DEPTH).chosen
 

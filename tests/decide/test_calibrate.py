@@ -81,6 +81,13 @@ def test_without_answers_nothing_changes():
     np.testing.assert_array_equal(calibration.apply(ranking).probabilities, ranking.probabilities)
 
 
+def test_of_documents_without_labels_nothing_is_learned():
+    """All answers would be false ones."""
+    ranking, gold = scored(200, 3, np.square)
+    calibration = Calibration.fit(ranking, csr_array(gold.shape, dtype=np.int8))
+    np.testing.assert_array_equal(calibration.apply(ranking).probabilities, ranking.probabilities)
+
+
 def test_written_and_read_back_it_is_the_same_map():
     calibration = Calibration.fit(*scored(500, 5, np.square))
     again = Calibration.from_json(calibration.to_json())

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 from scipy.special import expit, logit
 
+from ontodex.decide.threshold import above
+from ontodex.evaluate.sets import set_metrics
 from ontodex.models.level_decide import (
     DEPTH,
     MOVES,
@@ -25,6 +27,15 @@ def planted(n: int) -> tuple[Ranking, csr_array]:
     gold = np.zeros((n, 8), np.int8)
     np.put_along_axis(gold, columns, (random.random((n, 4)) < p).astype(np.int8), axis=1)
     return Ranking(columns, p.astype(np.float32)), csr_array(gold)
+
+
+def below(ranking: Ranking) -> Ranking:
+    """The same answers by the labels of another level."""
+    return Ranking(ranking.columns + 8, ranking.probabilities)
+
+
+def twice(gold: csr_array) -> csr_array:
+    return csr_array(hstack([gold, gold]))
 
 
 def test_moved_answers_stay_in_their_order_and_move_in_log_odds():
@@ -77,18 +88,33 @@ def test_the_mean_of_log_odds_in_loops():
 def test_the_best_moves_undo_what_made_networks_surer_than_their_thresholds(by):
     ranking, gold = planted(4000)
     thresholds = np.full(8, 0.36)  # about the best for these
-    at_home = best_moves([ranking], [gold], thresholds)
+    at_home = best_moves([ranking], gold, thresholds)
     assert abs(at_home[0]) <= 0.25
-    both = best_moves([ranking, moved(ranking, by)], [gold, gold], thresholds)
+    both = best_moves([ranking, moved(below(ranking), by)], twice(gold), np.tile(thresholds, 2))
     np.testing.assert_allclose(both, [at_home[0], at_home[0] - by], atol=0.26)
 
 
 def test_a_level_that_is_hardly_ever_right_falls_silent():
     ranking, gold = planted(2000)
-    wrong, thresholds = csr_array(gold.shape, dtype=np.int8), np.full(8, 0.36)
-    fine, silent = best_moves([ranking, ranking], [gold, wrong], thresholds)
+    wrong = csr_array(hstack([gold, csr_array(gold.shape, dtype=np.int8)]))
+    fine, silent = best_moves([ranking, below(ranking)], wrong, np.full(16, 0.36))
     assert abs(fine) <= 0.25
     assert silent == min(MOVES)
+
+
+def test_labels_that_no_level_has_are_missed_as_they_are_in_what_is_reported():
+    """As many again as the level's own: more of these have to be found."""
+    ranking, gold = planted(2000)
+    thresholds = np.full(8, 0.36)
+    [alone] = best_moves([ranking], gold, thresholds)
+    [found] = best_moves([ranking], twice(gold), thresholds)
+    answers = {by: moved(ranking, by) for by in MOVES}
+    reached = {
+        by: set_metrics(twice(gold), one.keep(above(one, thresholds)))["MiF"]
+        for by, one in answers.items()
+    }
+    assert reached[found] == max(reached.values()) > reached[alone]
+    assert found > alone
 
 
 def test_matching_moves_give_new_documents_as_many_labels_as_training_documents_have():
@@ -101,7 +127,7 @@ def test_matching_moves_give_new_documents_as_many_labels_as_training_documents_
 def test_without_dev_nothing_moves():
     ranking, gold = planted(3)
     nothing = csr_array(gold.shape, dtype=np.int8)
-    assert best_moves([ranking], [nothing], np.full(8, 0.5)).tolist() == [0.0]
+    assert best_moves([ranking], nothing, np.full(8, 0.5)).tolist() == [0.0]
     nobody = ranking.take(np.empty(0, np.int64))
     assert matching_moves([ranking], [nobody], np.full(8, 0.5)).tolist() == [0.0]
 
@@ -114,4 +140,5 @@ def test_the_mean_of_two_does_not_change_with_how_much_is_asked_for():
     np.testing.assert_array_equal(many.columns[:, :DEPTH], few.columns)
     np.testing.assert_array_equal(many.probabilities[:, :DEPTH], few.probabilities)
     assert all(len(set(row)) == 90 for row in many.columns.tolist())
-    assert (np.diff(many.probabilities, axis=1) <= 0).all()
+    for row, columns in zip(many.columns.tolist(), other.columns.tolist(), strict=True):
+        assert row[DEPTH:] == [column for column in columns if column not in row[:DEPTH]]

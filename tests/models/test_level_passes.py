@@ -84,6 +84,19 @@ def test_the_loss_is_cross_entropy_over_labels_and_levels_in_the_mean_of_documen
     assert loss == pytest.approx(total / len(corpus), rel=1e-4)
 
 
+def test_documents_that_teach_no_level_move_nothing():
+    """A batch may have no others."""
+    corpus = Corpus.of([Doc("bare", {"text": "very much"}), *TRAIN])
+    labels = LabelSpace.of(corpus, ONTOLOGY)
+    system = Levelwise(dataclasses.replace(CONFIG, documents="level"))
+    trainer = system.trainer(system.stage(corpus, TRAIN, labels))
+    network = trainer.network(np.arange(len(corpus)))
+    loss = trainer.losses(network)(np.array([0]))
+    loss.backward()
+    assert loss.item() == 0
+    assert not any(p.grad is not None and p.grad.any() for p in network.parameters())
+
+
 @pytest.mark.parametrize(("most", "sizes"), [(2**30, {8, 4}), (48, {2, 3}), (1, {1})])
 def test_a_batch_holds_what_the_labels_of_the_largest_level_leave_room_for(
     monkeypatch, most, sizes

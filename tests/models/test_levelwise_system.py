@@ -283,23 +283,27 @@ def test_predictions_for_training_documents_come_from_networks_that_never_saw_th
 
 
 def test_thresholds_of_a_level_learn_from_its_documents_those_for_merging_from_all(monkeypatch):
-    from ontodex.models import levelwise
+    from ontodex.models import level_decide, levelwise
 
     docs = [
         dataclasses.replace(doc, labels=("town",)) if i % 3 == 0 else doc
         for i, doc in enumerate(TRAIN)
     ]
-    learned: list[int] = []
+    learned: list[tuple[int, int]] = []
     original = levelwise.learn_thresholds
 
     def watched(config: LevelwiseConfig, ranking: Ranking, gold: csr_array) -> object:
-        learned.append(len(ranking))
+        learned.append((len(ranking), gold.nnz))
         return original(config, ranking, gold)
 
     monkeypatch.setattr(levelwise, "learn_thresholds", watched)
+    monkeypatch.setattr(level_decide, "learn_thresholds", watched)
     system = Levelwise(dataclasses.replace(CONFIG, inputs="words", train=BRIEF))
     system.fit(Corpus.of(docs), DEV, LABELS)
-    assert learned == [48, 32, 48]  # two levels, and all
+    true = [label for doc in docs for label in doc.labels]
+    tops = sum(label in ("nature", "town") for label in true)
+    # Two levels, of each its own documents and labels, and all.
+    assert learned == [(48, tops), (32, len(true) - tops), (48, len(true))]
 
 
 def test_another_graph_makes_other_pieces():
@@ -566,12 +570,12 @@ def test_clusters_stand_in_for_an_ontology_and_are_never_answers(tmp_path, monke
         ]
     )
     labels = LabelSpace.of(many)
-    golds: list[int] = []
+    golds: list[csr_array] = []
     original = levelwise.best_moves
 
-    def watched(rankings: object, of_levels: list[csr_array], thresholds: object) -> object:
-        golds.extend(gold.nnz for gold in of_levels)
-        return original(rankings, of_levels, thresholds)  # type: ignore[arg-type]
+    def watched(rankings: object, gold: csr_array, thresholds: object) -> object:
+        golds.append(gold)
+        return original(rankings, gold, thresholds)  # type: ignore[arg-type]
 
     monkeypatch.setattr(levelwise, "best_moves", watched)
     system.fit(many, many, labels)
@@ -594,7 +598,11 @@ def test_clusters_stand_in_for_an_ontology_and_are_never_answers(tmp_path, monke
     assert (shown.chosen.tolist(), shown.generated.tolist()) == ([3], [0.2])
     assert attention.attention.shape == (len(attention.chosen), len(attention.predicted))
     assert len(attention.coverage) == len(attention.generated) == len(attention.chosen)
-    assert golds == [60, 60]  # a cluster is true of dev documents where a label below it is
+    [gold] = golds
+    assert np.unique(gold.indices, return_counts=True)[1].tolist() == [3] * 20 + [
+        30,
+        30,
+    ]  # a cluster is true of dev documents where a label below it is
     assert [level.number for level in system.levels] == [1, 2]
     assert len(system.levels[0]) == 2
     assert len(system.levels[1]) == 20

@@ -215,6 +215,20 @@ def test_phrases_are_not_called_keywords(tables, tmp_path):
     assert "Phrases are extracted from the text" in text
 
 
+def test_figures_of_ofo_that_are_too_low_are_called_so(tables, tmp_path):
+    written(tmp_path)
+    results = tables.read_results(tmp_path)
+    assert "too low" not in tables.tables(results, paper=False, beside={})
+    results["words"][0]["made from"] = {"format": 3}
+    said = tables.tables(results, paper=False, beside={})
+    marked = [line for line in said.splitlines() if "too low" in line]
+    assert [line.split(":")[0] for line in marked[:2]] == ["**OFO's figures here are too low**"] * 2
+    assert all(
+        " at every level, Ma" in line or " at every level, Mi" in line for line in marked[2:]
+    )
+    assert len(marked) == 2 + 6
+
+
 def test_keywords_of_authors_are_called_keywords(tables, tmp_path):
     written(tmp_path)
     for path in tmp_path.glob("*.json"):
@@ -483,8 +497,8 @@ def test_a_result_of_other_documents_is_refused(bench, finished, tmp_path):
 
 
 def test_a_result_of_a_training_that_went_otherwise_is_refused(bench, finished, monkeypatch):
-    monkeypatch.setattr(bench, "PIECES", bench.PIECES + 1)
-    with pytest.raises(SystemExit, match=f"format is {bench.PIECES - 1}, not {bench.PIECES}"):
+    monkeypatch.setattr(bench, "FORMAT", bench.FORMAT + 1)
+    with pytest.raises(SystemExit, match=f"format is {bench.FORMAT - 1}, not {bench.FORMAT}"):
         bench.main(finished)
 
 

@@ -126,6 +126,34 @@ def test_what_was_learned_is_forgotten_where_it_does_not_help_on_dev(caplog):
     assert set_metrics(csr_array(true), pointer.decode(DEV))["MiF"] > 0.7
 
 
+def test_clusters_are_read_and_never_answers(trained):
+    """What is decoded, and what dev is judged by, are labels: here the last four are none."""
+    clustered = Hierarchy(LEVEL, ABOVE, HIERARCHY.frequency, n_clusters=4)
+    pointer = Pointer.load(CONFIG, clustered, trained.tensors())
+    everything, answers = trained.decode(TEST), pointer.decode(TEST)
+    assert (everything.columns >= clustered.n_answers).any()
+    expected = everything.keep(everything.columns < clustered.n_answers)
+    np.testing.assert_array_equal(answers.columns, expected.columns)
+
+
+def test_dev_documents_without_known_labels_judge_nothing():
+    """As without dev: the last epoch is kept, and no reward is looked for."""
+    unknown = csr_array(np.hstack([np.zeros((60, N_LABELS), np.int8), np.ones((60, 1), np.int8)]))
+    empty = Predicted.of(np.empty((0, 3), int), np.empty((0, 3)), LEVEL)
+    learned = []
+    for dev, gold in ((DEV, unknown), (empty, csr_array((0, N_LABELS)))):
+        pointer = Pointer(CONFIG, HIERARCHY)
+        pointer.fit(FEW, FEW_GOLD, dev, gold)
+        learned.append(pointer.tensors())
+    for name, array in learned[0].items():
+        np.testing.assert_array_equal(array, learned[1][name])
+
+
+def test_an_ontology_may_be_deeper_than_a_byte_can_tell():
+    deep = Predicted.of(np.array([[1, 0]]), np.array([[0.5, 0.9]]), np.array([1, 300]))
+    assert (deep.columns.tolist(), deep.levels.tolist()) == ([[0, 1]], [[1, 300]])
+
+
 def test_no_label_comes_twice_and_probabilities_are_probabilities(trained):
     ranking = trained.decode(TEST)
     for columns, chances in zip(ranking.columns, ranking.probabilities, strict=True):

@@ -40,7 +40,10 @@ class Calibration:
 
     @classmethod
     def fit(cls, ranking: Ranking, gold: csr_array) -> Self:
-        """Learn from a ranking of documents the system was not trained on."""
+        """Learn from a ranking of documents the system was not trained on; of documents without
+        any label there is nothing to learn."""
+        if not gold.nnz:
+            return cls.none()
         found = entries(ranking, gold)
         order = np.argsort(found.probabilities, kind="stable")
         scores, hits = found.probabilities[order], found.hits[order]

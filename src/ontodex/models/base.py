@@ -156,10 +156,10 @@ class Ranked:
 
 @runtime_checkable
 class RanksAndDecides(Protocol):
-    """A system that decides, and whose ranking puts what it chose first."""
+    """A system that ranks and decides at one reading."""
 
     def rank_and_decide(self, corpus: Corpus, k: int) -> Ranked:
-        """What `rank` and `decide` say and the k best labels by themselves, at one reading."""
+        """What `rank` and `decide` say, and the k best labels by themselves."""
         ...
 
 

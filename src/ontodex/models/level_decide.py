@@ -44,6 +44,27 @@ def _fresh(config: LevelwiseConfig, ranking: Ranking, gold: csr_array) -> OFO:
     return OFO.new(gold.shape[1], first, prior=config.ofo_prior)
 
 
+def level_thresholds(
+    config: LevelwiseConfig,
+    levels: Sequence[Level],
+    rankings: Sequence[Ranking],
+    golds: Mapping[int, csr_array],
+) -> Thresholds:
+    """A lambda for each column, of the documents that have a label at its level and of that level's
+    labels alone: what the paper measures the levels by."""
+    found = np.empty(sum(map(len, levels)))
+    for level, ranking in zip(levels, rankings, strict=True):
+        learned = learn_thresholds(config, *with_gold(ranking, golds[level.number]))
+        found[level.columns] = learned.thresholds[level.columns]
+    return found
+
+
+def with_gold(ranking: Ranking, gold: csr_array) -> tuple[Ranking, csr_array]:
+    """Answers and gold of the documents that have a label."""
+    own = np.diff(gold.indptr) > 0
+    return ranking.take(own), csr_array(gold[own])
+
+
 def refine(rankings: Sequence[Ranking], thresholds: Thresholds) -> list[Ranking]:
     """For each level, the predictions above their thresholds."""
     return [ranking.keep(above(ranking, thresholds)) for ranking in rankings]
@@ -80,8 +101,10 @@ def _followed_by(first: Ranking, others: Ranking) -> Ranking:
     rest = others.keep(~in_ranking(others, first))
     least = np.where(first.columns != PADDING, first.probabilities, 1).min(axis=1, keepdims=True)
     below = np.nextafter(least, 0, dtype=np.float32)
+    # Scaled, not cut off: what is equal would be ordered by column.
+    scale = below / np.maximum(rest.probabilities[:, :1], below).clip(min=LEAST)
     columns = np.hstack([first.columns, rest.columns])
-    p = np.hstack([first.probabilities, np.minimum(rest.probabilities, below)])
+    p = np.hstack([first.probabilities, np.minimum(rest.probabilities * scale, below)])
     return Ranking.sort(columns, p, others.k)
 
 
@@ -124,23 +147,21 @@ def _odds_there(ranking: Ranking, same: NDArray[np.bool_]) -> NDArray[np.float64
 
 
 def best_moves(
-    rankings: Sequence[Ranking], golds: Sequence[csr_array], thresholds: Thresholds
+    rankings: Sequence[Ranking], gold: csr_array, thresholds: Thresholds
 ) -> NDArray[np.float64]:
     """How far to move the log-odds of each level, for the highest micro-F of all levels together
-    with these thresholds: one level at a time until none moves, the least of equals. Thresholds are
-    learned from networks that saw fewer documents, and are less sure, than the one that answers;
-    and a level that most documents have no labels at may be better silent."""
-    found = [
-        _by_move(ranking, gold, thresholds) for ranking, gold in zip(rankings, golds, strict=True)
-    ]
-    total = sum(gold.nnz for gold in golds)
+    with these thresholds, where labels that no level has are missed: one level at a time until none
+    moves, the least of equals. Thresholds are learned from networks that saw fewer documents, and
+    are less sure, than the one that answers; and a level that most documents have no labels at may
+    be better silent."""
+    found = [_by_move(ranking, gold, thresholds) for ranking in rankings]
     moves = [0.0] * len(found)
 
     def reached(moves: Sequence[float]) -> float:
         hit, kept = np.sum([of[by] for of, by in zip(found, moves, strict=True)], axis=0)
-        return float(2 * hit / max(1, kept + total))
+        return float(2 * hit / max(1, kept + gold.nnz))
 
-    settled = total == 0
+    settled = gold.nnz == 0
     while not settled:
         before = list(moves)
         for place in range(len(moves)):
@@ -182,8 +203,7 @@ def stream_curve(
 ) -> dict[str, list[float]]:
     """Macro precision, recall and F of OFO's decisions on the documents so far, at even steps of
     the first pass over those that have a label (Figure 5)."""
-    own = np.diff(gold.indptr) > 0
-    ranking, truth = ranking.take(own), csr_array(gold[own])
+    ranking, truth = with_gold(ranking, gold)
     _, chosen = _fresh(config, ranking, truth).stream(ranking, truth)
     counts = count_by_document(truth, ranking.keep(chosen))
     curve: dict[str, list[float]] = {"documents": [], "MaP": [], "MaR": [], "MaF": []}

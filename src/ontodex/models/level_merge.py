@@ -47,11 +47,8 @@ class Merge:
     """Merges what the levels say in the last pass. OFO's thresholds come with every call: curators
     move them."""
 
-    def __init__(
-        self, config: LevelwiseConfig, hierarchy: Hierarchy, n_labels: int, device: str
-    ) -> None:
+    def __init__(self, config: LevelwiseConfig, hierarchy: Hierarchy, device: str) -> None:
         self.config, self.hierarchy, self.device = config, hierarchy, device
-        self.n_labels = n_labels  # columns that can be answers; clusters come after them
         self.sampling: Sampling | None = None
         self.pointer: Pointer | None = None
         self.level_calibration: list[Calibration] = []
@@ -68,7 +65,7 @@ class Merge:
         label_vectors: NDArray[Any] | None,
     ) -> None:
         """Learn from what the levels say of training documents out of fold."""
-        gold = gold_of(train.gold, np.arange(self.n_labels))  # not the clusters
+        gold = gold_of(train.gold, np.arange(self.hierarchy.n_answers))
         self.sampling = Sampling.fit(self._answers(self.union(train.rankings, thresholds)), gold)
         if self.config.merge == "pointer":
             pointer = Pointer(self.config.pointer, self.hierarchy, self.device)
@@ -132,7 +129,7 @@ class Merge:
         """The label set of each document."""
         if self.config.merge == "pointer":
             assert self.pointer is not None
-            return self._answers(self.pointer.decode(self.predicted(rankings, thresholds)))
+            return self.pointer.decode(self.predicted(rankings, thresholds))
         union = self._answers(self.union(rankings, thresholds))
         if self.config.merge == "threshold":
             return union
@@ -141,9 +138,9 @@ class Merge:
 
     def _answers(self, ranking: Ranking) -> Ranking:
         """The ranking without clusters, which no document can be told to have."""
-        if len(self.hierarchy.level) == self.n_labels:
+        if not self.hierarchy.n_clusters:
             return ranking
-        return ranking.keep(ranking.columns < self.n_labels)
+        return ranking.keep(ranking.columns < self.hierarchy.n_answers)
 
     def _apart(self, rankings: Rankings) -> Ranking:
         """All answers of the levels, calibrated within their level."""
@@ -175,10 +172,10 @@ class Merge:
             )
         seen = self.pointer.attention(self.predicted(rankings, thresholds))
         union = self.union(rankings, thresholds, self.config.pointer.share)
-        of = dict(zip(union.columns[0].tolist(), union.probabilities[0], strict=True))
-        said = np.array([of[column] for column in seen.predicted.tolist()], np.float32)
+        said = union.scores(len(self.hierarchy.level)).toarray()[0, seen.predicted]
         # Clusters are read and may be chosen, but nobody knows them by name.
-        told, chosen = seen.predicted < self.n_labels, seen.chosen < self.n_labels
+        n_answers = self.hierarchy.n_answers
+        told, chosen = seen.predicted < n_answers, seen.chosen < n_answers
         return SetAttention(
             predicted=seen.predicted[told],
             predicted_probabilities=said[told],

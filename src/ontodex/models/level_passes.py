@@ -140,8 +140,8 @@ class Stage:
     dev_targets: Targets
     at_level: Mapping[int, csr_array]  # the gold of each level, never expanded
     gold: csr_array  # the same of all levels: (documents, learned labels)
-    dev_at_level: Mapping[int, csr_array]
     dev_gold: csr_array
+    dev_whole: csr_array  # and the clusters that are true of dev documents
     tables: Tables
 
 
@@ -210,7 +210,8 @@ class Trainer:
         gold = self.targets.on(self.device)
 
         def loss(rows: Rows) -> Tensor:
-            parts = [torch.zeros((), device=self.device)]
+            # Where no document of a batch teaches any level, the gradients are 0.
+            parts = [0 * network.level(0).bias.sum()]
             with precision(self.device):
                 batch = Batch(network, self.data, rows)
             for place, level in enumerate(self.levels):

@@ -43,6 +43,7 @@ from ontodex.models.level_decide import (
     best_moves,
     learn_thresholds,
     level_curves,
+    level_thresholds,
     matching_moves,
     mean_odds,
     moved,
@@ -65,7 +66,6 @@ from ontodex.models.level_pieces import Arrays, Pieces, digest_of, digest_of_one
 from ontodex.models.level_plan import (
     Level,
     gold_by_level,
-    gold_of,
     place_labels,
     plan_levels,
     side_by_side,
@@ -195,8 +195,8 @@ class Levelwise:
             Targets(self.levels, dev_levels, every=False),
             at_level,
             csr_array(reduce(add, at_level.values())[:, : labels.n_seen]),
-            dev_levels,
             dev_gold,
+            csr_array(dev_gold.maximum(reduce(add, dev_levels.values()))),
             self.reading.prepared_tables(train, labels.ids[: labels.n_seen]),
         )
 
@@ -232,8 +232,8 @@ class Levelwise:
         for one in self.levels:
             level[one.columns] = one.number
         above = csr_array(label_ancestors(labels)[:n, :n])
-        hierarchy = Hierarchy(level, above, labels.frequency[:n])
-        return Merge(self.config, hierarchy, self.n_labels, str(self.device))
+        hierarchy = Hierarchy(level, above, labels.frequency[:n], n - self.n_labels)
+        return Merge(self.config, hierarchy, str(self.device))
 
     def _pass(
         self,
@@ -254,19 +254,12 @@ class Levelwise:
         said = Said(crossed.out_of_fold, dev, crossed.weights)
         if before is not None and self.config.average_passes:
             said = before.averaged_with(said)
-        at_level = np.empty(stage.gold.shape[1])
-        for level, ranking in zip(self.levels, said.train, strict=True):
-            own = np.diff(stage.gold[:, level.columns].indptr) > 0
-            learned = learn_thresholds(self.config, ranking.take(own), csr_array(stage.gold[own]))
-            at_level[level.columns] = learned.thresholds[level.columns]
+        at_level = level_thresholds(self.config, self.levels, said.train, stage.at_level)
         ofo = learn_thresholds(self.config, side_by_side(said.train), stage.gold)
         if not self.config.move_odds:
             moves = np.zeros(len(self.levels))
         elif is_last:
-            golds = [
-                gold_of(stage.dev_at_level[level.number], level.columns) for level in self.levels
-            ]
-            moves = best_moves(said.dev, golds, ofo.thresholds)
+            moves = best_moves(said.dev, stage.dev_whole, ofo.thresholds)
         else:
             moves = matching_moves(said.train, said.dev, ofo.thresholds)
         self.passes.append(Pass(network, ofo, at_level, moves))
@@ -315,7 +308,7 @@ class Levelwise:
     # ------------------------------------------------------------------------------------- rank
 
     def rank(self, corpus: Corpus, k: int) -> Ranking:
-        """The merged set first, then the rest by the levels' calibrated probabilities."""
+        """By the levels' calibrated probabilities; what a pointer generator chose comes first."""
         return self.rank_and_decide(corpus, k).ranking
 
     def decide(self, corpus: Corpus) -> Ranking:
@@ -375,12 +368,11 @@ class Levelwise:
         """For each of these passes (None: all), what its levels say."""
         answers: list[list[Ranking]] = []
         found: list[Ranking] = []
+        streams = dataclasses.replace(streams, neighbours=None)
         for one in self.passes if passes is None else passes:
             if answers:
                 neighbours = self._neighbours(answers[-1])
                 streams = dataclasses.replace(streams, neighbours=neighbours)
-            else:
-                streams = dataclasses.replace(streams, neighbours=None)
             now = predict(one.network, self.levels, streams, None, depth, self.device)
             found = mean_odds(found, now) if found and self.config.average_passes else now
             answers.append([moved(r, by) for r, by in zip(found, one.moves, strict=True)])

@@ -50,7 +50,7 @@ class Predicted:
 
     columns: NDArray[np.int64]  # (n, c), -1 after the last
     probabilities: NDArray[np.float32]  # (n, c)
-    levels: NDArray[np.int8]  # (n, c), most general = 1; 0 at padding
+    levels: NDArray[np.int16]  # (n, c), most general = 1; 0 at padding
 
     def __post_init__(self) -> None:
         if not self.columns.shape == self.probabilities.shape == self.levels.shape:
@@ -72,7 +72,7 @@ class Predicted:
         """The same from rows in any order (-1 = none); `level` is that of every label."""
         found = columns >= 0
         width = int(found.sum(axis=1).max(initial=0))
-        levels = np.where(found, level[columns], np.iinfo(np.int8).max).astype(np.int8)
+        levels = np.where(found, level[columns], np.iinfo(np.int16).max).astype(np.int16)
         order = np.lexsort((columns, -probabilities, levels), axis=1)[:, :width]
         found, columns, probabilities, levels = (
             np.take_along_axis(a, order, axis=1) for a in (found, columns, probabilities, levels)
@@ -80,7 +80,7 @@ class Predicted:
         return cls(
             np.where(found, columns, PADDING).astype(np.int64),
             np.where(found, probabilities, 0).astype(np.float32),
-            np.where(found, levels, 0).astype(np.int8),
+            np.where(found, levels, 0).astype(np.int16),
         )
 
     def __len__(self) -> int:
@@ -94,6 +94,11 @@ class Hierarchy:
     level: NDArray[np.integer[Any]]  # (l,), most general = 1
     ancestors: csr_array  # (l x l): in each row the columns of all distinct ancestors
     frequency: NDArray[np.integer[Any]]  # (l,), training documents
+    n_clusters: int = 0  # the last columns: read like labels, and never answers
+
+    @property
+    def n_answers(self) -> int:
+        return len(self.level) - self.n_clusters
 
     @property
     def n_levels(self) -> int:
@@ -175,8 +180,8 @@ class Pointer:
         label_vectors: NDArray[Any] | None = None,
         title: str = "pointer generator",
     ) -> None:
-        """Learn; `dev` stops training early and may be empty. Gold columns past the hierarchy's
-        labels are left out. With `folder`, a killed training goes on where it was."""
+        """Learn; `dev` stops training early and may be empty, or without known labels. Gold columns
+        past the hierarchy's labels are left out. With `folder`, a killed training goes on."""
         settings = self.config.train
         torch.manual_seed(settings.seed)
         vectors = None if label_vectors is None else narrowed(label_vectors, self.config.embedding)
@@ -196,13 +201,14 @@ class Pointer:
             wanted = on_device[at, : int(lengths[rows].max())]
             return network(data.batch(rows), wanted, self.config.coverage)
 
-        before = self._untaught(dev, dev_gold) if len(dev) else None
+        is_judged = csr_array(dev_gold[:, : self.hierarchy.n_answers]).nnz > 0
+        before = self._untaught(dev, dev_gold) if is_judged else None
         loop.fit(
             network,
             batches=plan,
             loss=loss,
             config=settings,
-            score=(lambda: self._micro_f(dev, dev_gold)) if len(dev) else None,
+            score=(lambda: self._micro_f(dev, dev_gold)) if is_judged else None,
             folder=folder,
             title=title,
         )
@@ -243,6 +249,7 @@ class Pointer:
             found = self._search(data.batch(rows))
             columns[rows] = found.columns.cpu().numpy()
             chances[rows] = found.probabilities.cpu().numpy()
+        columns[columns >= self.hierarchy.n_answers] = PADDING
         return Ranking.sort(columns, np.minimum(chances, 1), limit)
 
     def _search(self, candidates: Candidates) -> Found:
@@ -351,7 +358,7 @@ class PredictedOnDevice:
         columns = np.take_along_axis(predicted.columns, self.order, axis=1)
         probabilities = np.take_along_axis(predicted.probabilities, self.order, axis=1)
         levels = np.take_along_axis(predicted.levels, self.order, axis=1)
-        units = levels if by_level else (levels > 0).astype(np.int8)
+        units = levels if by_level else (levels > 0).astype(np.int16)
         self.counts = (units > 0).sum(axis=1)
         self._n_units = hierarchy.n_levels if by_level else 1
         self._longest = np.zeros(len(predicted), np.int64)
@@ -384,8 +391,7 @@ def target_sequences(gold: csr_array, hierarchy: Hierarchy, max_labels: int) -> 
     known = csr_array(gold[:, :n_labels])
     lengths = np.diff(known.indptr)
     rows = np.repeat(np.arange(len(lengths)), lengths)
-    ranks = hierarchy.rank[known.indices]
-    sequence = hierarchy.order[ranks[np.lexsort((ranks, rows))]]
+    sequence = known.indices[np.lexsort((hierarchy.rank[known.indices], rows))]
     places = np.arange(len(rows)) - np.repeat(known.indptr[:-1], lengths)
     targets = np.full((len(lengths), int(lengths.max(initial=0)) + 1), PADDING, np.int64)
     targets[rows, places] = sequence
