@@ -251,21 +251,24 @@ def suggest(
     ontodex suggest runs/floor "Brown trout return to the restored city stream."
     """
     from ontodex.given import document
-    from ontodex.outline import instead, lines, outline, rows, suggestion_lines
+    from ontodex.outline import instead, left_out, lines, outline, rows, suggestion_lines
     from ontodex.run import load
 
     loaded, doc = load(run, device=device), document(text, keyword)
     ontology = loaded.labels.ontology
     _warn_of_language(language, ontology)
-    found = loaded.suggest(doc, limit=limit, threshold=threshold, language=language)
-    if not found:
+    found = loaded.suggested(doc, limit=limit, threshold=threshold, language=language)
+    if not found.shown:
         _print([], as_json, lambda: instead(loaded, doc, threshold, language))
-    elif ontology is None:
-        plain = [dataclasses.asdict(suggestion) for suggestion in found]
-        _print(plain, as_json, lambda: suggestion_lines(found))
+        return
+    if ontology is None:
+        plain = [dataclasses.asdict(suggestion) for suggestion in found.shown]
+        _print(plain, as_json, lambda: suggestion_lines(found.shown))
     else:
-        places = outline(found, loaded.apart(doc, language=language), ontology, language=language)
+        places = outline(found, ontology, language=language)
         _print(rows(places), as_json, lambda: "\n".join(lines(places)))
+    if not as_json and (more := left_out(found, threshold)):
+        typer.echo(more)
 
 
 @app.command()

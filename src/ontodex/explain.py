@@ -21,6 +21,8 @@ STRONG, WEAK = 0.5, 0.1  # shares of the strongest weight from which on a word s
 STYLES = {"strong": "bold black on green", "weak": "green", "against": "red", "none": ""}
 MARKS = {"strong": "**", "weak": "*", "against": "~~", "none": ""}
 LOOKED_AT = 3  # predicted labels shown for each choice
+NEW = "new: how far it was generated rather than copied from what the levels predicted."
+COVERAGE = "coverage: the attention that each level has had so far, one for each choice."
 # Beside a concept people expect what `suggest` says of it, which is another figure.
 CHANCE = (
     "chance: of this label as the next one, given those above it; the probabilities of the set are "
@@ -139,7 +141,10 @@ def set_picture(attention: SetAttention, labels: LabelSpace) -> str:
         )
     n_levels = attention.coverage.shape[1]
     levels = " ".join(f"{level:>2}" for level in range(1, n_levels + 1))
-    lines = [f"chance  new  {levels}  chosen, and the predictions it looked at"]
+    lines = [
+        "             level",
+        f"chance  new  {levels}  chosen, and the predictions it looked at",
+    ]
     full = max(float(attention.coverage.max()), 1e-9)
     for step, column in enumerate(attention.chosen.tolist()):
         covered = attention.coverage[step] / full * (len(BLOCKS) - 1)
@@ -149,8 +154,7 @@ def set_picture(attention: SetAttention, labels: LabelSpace) -> str:
         seen = ", ".join(f"{name} {weight:.2f}" for name, weight in looked) or "nothing"
         lines.append(f"{chance:6.3f} {new:4.2f}  {blocks}  {labels.name(column)}  <- {seen}")
     totals = " ".join(f"{value:2.0f}" for value in attention.coverage[-1])
-    new = "new: how far it was generated rather than copied from what the levels predicted."
-    return "\n".join([*lines, f"{'coverage':>11}  {totals}", CHANCE, new])
+    return "\n".join([*lines, f"{'coverage':>11}  {totals}", CHANCE, NEW, COVERAGE])
 
 
 def _predictions(attention: SetAttention, labels: LabelSpace) -> Iterator[str]:
@@ -187,11 +191,12 @@ def set_page(attention: SetAttention, labels: LabelSpace) -> str:
     for step, column in enumerate(attention.chosen.tolist()):
         cells = [_cell(value / full, f"{value:.2f}") for value in attention.coverage[step]]
         cells += [_cell(weight, f"{weight:.2f}") for weight in attention.attention[step]]
-        name = f"{labels.name(column)} (chance {attention.chosen_probabilities[step]:.3f})"
+        chance, new = attention.chosen_probabilities[step], attention.generated[step]
+        name = f"{labels.name(column)} (chance {chance:.3f}, new {new:.2f})"
         rows.append(f'<tr><th scope="row">{html.escape(name)}</th>{"".join(cells)}</tr>')
     caption = (
         "Labels in the order they were chosen: the coverage of each level so far, then the "
-        f"attention to each predicted label. {CHANCE}"
+        f"attention to each predicted label. {CHANCE} {NEW} {COVERAGE}"
     )
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>How the labels were chosen</title>

@@ -4,7 +4,7 @@
       Water
         0.931  Water quality  c12
                also below: Health
-               close, and more specific: River water 0.850 (c44)
+               more specific, and close: River water 0.850 (c44)
 
 Ancestors stand above what was chosen, also where they were not chosen themselves. A chosen concept
 is warned about when a more specific one was passed over although it scored nearly as much.
@@ -19,10 +19,11 @@ from typing import Any
 
 from ontodex.ontology.graph import reachable
 from ontodex.ontology.show import printable
-from ontodex.run import Run, Suggestion
+from ontodex.run import Run, Suggested, Suggestion
 from ontodex.types import Doc, Ontology
 
 CLOSE = 0.8  # share of the chosen concept's probability from which on another one is close
+LEAST = 0.1  # probability below which nothing is worth a warning
 OUTSIDE = "(not in the ontology)"
 NEAREST = 5  # concepts that are named where there is none to suggest
 
@@ -46,30 +47,20 @@ class _Node:
     below: dict[str, _Node] = field(default_factory=dict)
 
 
-def outline(
-    chosen: Sequence[Suggestion],
-    considered: Sequence[Suggestion],
-    ontology: Ontology,
-    *,
-    close: float = CLOSE,
-    language: str | None = None,
-) -> list[Place]:
-    """The chosen concepts and their ancestors, depth first, the best branch first.
-
-    `considered` are the concepts that had a chance, chosen or not, each by itself: of them come
-    the warnings.
-    """
+def outline(found: Suggested, ontology: Ontology, *, language: str | None = None) -> list[Place]:
+    """The concepts shown and their ancestors, depth first, the best branch first. Warnings come of
+    concepts that were not chosen, whether or not all that were are shown."""
     top = _Node()
-    for suggestion in chosen:
+    for suggestion in found.shown:
         here = top
         known = suggestion.label in ontology
         for step in ontology.path(suggestion.label) if known else (OUTSIDE, suggestion.label):
             here = here.below.setdefault(step, _Node())
         here.suggestion = suggestion
-    by_label = {s.label: s for s in considered}
-    apart = {s.label: s.probability for s in considered}
-    shown = {s.label: s.probability for s in chosen}
-    near = more_specific(shown, apart, partial(above, ontology), close)
+    by_label = {s.label: s for s in found.apart}
+    apart = {s.label: s.probability for s in found.apart}
+    chosen = {s.label: s.probability for s in (*found.chosen, *found.shown)}
+    near = more_specific(chosen, apart, partial(above, ontology))
     places = []
     for label, level, node in _walk(top):
         if node.suggestion is None:
@@ -83,7 +74,7 @@ def outline(
                 level,
                 node.suggestion,
                 tuple(ontology.name(each, language) for each in other_parents(ontology, label)),
-                apart.get(label, shown[label]),
+                apart.get(label, chosen[label]),
                 tuple(by_label[each] for each in near[label]),
             )
         )
@@ -94,17 +85,16 @@ def more_specific(
     chosen: Mapping[str, float],
     considered: Mapping[str, float],
     ancestors: Callable[[str], Set[str]],
-    close: float = CLOSE,
 ) -> dict[str, list[str]]:
     """For each chosen label those below it that were passed over although they are close to it,
     best first. Compared is what is considered; a chosen label that is not there counts as given.
     """
     near: dict[str, list[str]] = {label: [] for label in chosen}
     for label, probability in sorted(considered.items(), key=lambda item: (-item[1], item[0])):
-        if label in chosen or not probability:
+        if label in chosen or probability < LEAST:
             continue
         for general in ancestors(label) & chosen.keys():
-            if probability >= close * considered.get(general, chosen[general]):
+            if probability >= CLOSE * considered.get(general, chosen[general]):
                 near[general].append(label)
     return near
 
@@ -156,13 +146,30 @@ def lines(places: Sequence[Place]) -> Iterator[str]:
         yield printable(f"{indent}{place.suggestion.probability:.3f}  {place.name}  {place.label}")
         if place.other_parents:
             yield printable(f"{indent}       also below: {', '.join(place.other_parents)}")
-        if place.more_specific:
-            near = ", ".join(
-                f"{s.name} {s.probability:.3f} ({s.label})" for s in place.more_specific
-            )
-            is_other = f"{place.apart:.3f}" != f"{place.suggestion.probability:.3f}"
-            to = f" to its own {place.apart:.3f}" if is_other else ""
-            yield printable(f"{indent}       close{to}, and more specific: {near}")
+        for said, near in _warnings(place, place.suggestion):
+            yield printable(f"{indent}       more specific, and {said}: {', '.join(near)}")
+
+
+def _warnings(place: Place, suggestion: Suggestion) -> Iterator[tuple[str, list[str]]]:
+    """How the more specific concepts stand to this one. Where it is chosen with a lead, its figure
+    and theirs are of two scales: then words compare them by themselves."""
+    if f"{place.apart:.3f}" == f"{suggestion.probability:.3f}":
+        named = [f"{s.name} {s.probability:.3f} ({s.label})" for s in place.more_specific]
+        if named:
+            yield "close", named
+        return
+    likelier = [s for s in place.more_specific if s.probability > place.apart]
+    others = [s for s in place.more_specific if s.probability <= place.apart]
+    for said, near in (("likelier by itself", likelier), ("nearly as likely by itself", others)):
+        if near:
+            yield said, [f"{s.name} ({s.label})" for s in near]
+
+
+def left_out(found: Suggested, threshold: float) -> str:
+    """What the terminal says where the limit cuts off concepts that were chosen."""
+    likely = sum(s.probability >= threshold for s in found.chosen)
+    more = likely - len(found.shown)
+    return f"and {more:,} more that were chosen: --limit {likely} shows all" if more > 0 else ""
 
 
 def rows(places: Sequence[Place]) -> list[dict[str, Any]]:
@@ -179,7 +186,7 @@ def rows(places: Sequence[Place]) -> list[dict[str, Any]]:
             "level": place.level,
             "other_parents": list(place.other_parents),
             "more_specific": [
-                {"label": s.label, "name": s.name, "probability": s.probability}
+                {"label": s.label, "name": s.name, "apart": s.probability}
                 for s in place.more_specific
             ],
         }
@@ -220,6 +227,6 @@ def none_reaches(threshold: float, below: Sequence[Suggestion]) -> str:
 
 
 __all__ = [
-    "CLOSE", "Place", "above", "instead", "lines", "more_specific", "none_chosen", "none_reaches",
-    "other_parents", "outline", "rows", "suggestion_lines",
+    "CLOSE", "Place", "above", "instead", "left_out", "lines", "more_specific", "none_chosen",
+    "none_reaches", "other_parents", "outline", "rows", "suggestion_lines",
 ]  # fmt: skip

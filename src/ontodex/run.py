@@ -67,6 +67,15 @@ class Explanation:
     remark: str = ""  # what the probability alone would not tell
 
 
+@dataclass(frozen=True)
+class Suggested:
+    """Suggestions for a document, and what stands behind them."""
+
+    shown: Sequence[Suggestion]
+    chosen: Sequence[Suggestion]  # shown or not, where a system decides by itself
+    apart: Sequence[Suggestion]  # all that had a chance, as probable as they are by themselves
+
+
 def load(folder: str | Path, *, device: str = "cpu") -> Run:
     """A trained run, checked file by file against its manifest."""
     from ontodex import decide
@@ -104,14 +113,14 @@ class Run:
             return self.decision.settle(chosen, chosen)
         return self.decision.apply(self.rank(corpus) if ranking is None else ranking)
 
-    def ranked(self, corpus: Corpus) -> Ranked:
+    def ranked(self, corpus: Corpus, k: int = RANKS) -> Ranked:
         """The ranking, the label set, and each label by itself, with no more work than needed."""
         if isinstance(self.model, RanksAndDecides):
-            found = self.model.rank_and_decide(corpus, RANKS)
+            found = self.model.rank_and_decide(corpus, k)
             return dataclasses.replace(
                 found, chosen=self.decision.settle(found.chosen, found.ranking)
             )
-        ranking = self.rank(corpus)
+        ranking = self.rank(corpus, k)
         return Ranked(ranking, self.decide(corpus, ranking), ranking)
 
     def suggest(
@@ -133,9 +142,20 @@ class Run:
         """Every concept that had a chance, chosen or not, most probable first."""
         return self._suggestions(self.rank(Corpus.of([_as_doc(document)])), language)
 
-    def apart(self, document: str | Doc, *, language: str | None = None) -> list[Suggestion]:
-        """The same concepts, each as probable as it is by itself: what was chosen has no lead."""
-        return self._suggestions(self.ranked(Corpus.of([_as_doc(document)])).apart, language)
+    def suggested(
+        self,
+        document: str | Doc,
+        *,
+        limit: int = 10,
+        threshold: float = 0.0,
+        language: str | None = None,
+    ) -> Suggested:
+        """What `suggest` says, and what stands behind it."""
+        said = self.ranked(Corpus.of([_as_doc(document)]), max(limit, RANKS))
+        own = isinstance(self.model, Decides)
+        best = self._suggestions(said.chosen if own else said.ranking, language)
+        shown = [s for s in best[:limit] if s.probability >= threshold]
+        return Suggested(shown, best if own else shown, self._suggestions(said.apart, language))
 
     def _suggestions(self, ranking: Ranking, language: str | None) -> list[Suggestion]:
         """The answers about the one document of a ranking."""

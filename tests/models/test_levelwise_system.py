@@ -770,7 +770,7 @@ def test_a_more_specific_concept_that_the_pointer_passed_over_is_a_warning(tmp_p
     (nature,) = json.loads(told.stdout)
     assert nature["label"] == "nature"
     assert [near["label"] for near in nature["more_specific"]] == ["water"]
-    by_itself = nature["more_specific"][0]["probability"]
+    by_itself = nature["more_specific"][0]["apart"]
     ranked = {s.label: s.probability for s in run.considered("so water very")}
     assert by_itself >= CLOSE * nature["probability"] > ranked["water"], "the set has a lead"
 

@@ -442,7 +442,8 @@ def test_the_picture_names_labels_levels_and_what_was_looked_at(trained):
     labels = LabelSpace(names, np.ones(N_LABELS, np.int64), 600)
     told = trained.attention(row(TEST, 0))
     picture = set_picture(told, labels).splitlines()
-    head, *chosen = picture[: len(told.chosen) + 1]
+    over, head, *chosen = picture[: len(told.chosen) + 2]
+    assert over.index("level") == head.index(" 1 "), "the figures stand below the word"
     for line, column in zip(chosen, told.chosen.tolist(), strict=True):
         assert f"  {names[column]}  <- " in line
         assert line.index(f"  {names[column]}  <- ") == head.index("  chosen, and"), "columns align"
@@ -458,7 +459,8 @@ def test_the_picture_names_labels_levels_and_what_was_looked_at(trained):
     assert "<script>" not in set_page(hostile, labels)
     page = set_page(told, labels)
     assert page.count("<tr>") == len(told.chosen) + 1
-    first = f"{names[told.chosen[0]]} (chance {told.chosen_probabilities[0]:.3f})"
+    chance, new = told.chosen_probabilities[0], told.generated[0]
+    first = f"{names[told.chosen[0]]} (chance {chance:.3f}, new {new:.2f})"
     assert f'<th scope="row">{first}</th>' in page
     assert "chance: of this label as the next one" in page
 

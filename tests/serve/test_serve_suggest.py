@@ -66,7 +66,7 @@ def test_a_chosen_concept_says_which_more_specific_ones_came_close_by_themselves
     found = Ranked(ranking(served, animals=0.9, fish=0.1, newt=0.1), chosen, apart)
     kept = json.loads(json.dumps(served.kept(found)))
     animals, fish, newt = served.suggestions(served.ranked(kept), Ask(language="de"))
-    assert animals["more_specific"] == [{"label": "fish", "name": "Fische", "probability": 0.35}]
+    assert animals["more_specific"] == [{"label": "fish", "name": "Fische", "apart": 0.35}]
     assert (animals["probability"], animals["apart"]) == (0.9, 0.4), "0.35 is close to 0.4"
     assert [each["apart"] for each in (fish, newt)] == [0.35, 0.3]
     assert fish["more_specific"] == newt["more_specific"] == []

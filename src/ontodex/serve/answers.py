@@ -15,7 +15,7 @@ class Step(BaseModel):
 
 
 class Near(Step):
-    probability: float
+    apart: float  # how probable by itself
 
 
 class Suggestion(Step):

@@ -155,10 +155,7 @@ class Served:
         """For a chosen label those below it that were passed over although they are close."""
         near = more_specific(dict(self._pairs(chosen)), apart, self._above)
         return {
-            label: [
-                {**self.step(each, language), "probability": round(apart[each], 6)}
-                for each in below
-            ]
+            label: [{**self.step(each, language), "apart": round(apart[each], 6)} for each in below]
             for label, below in near.items()
         }
 

@@ -110,15 +110,15 @@ def test_a_more_specific_concept_that_came_close_is_one_click_or_key_away(browse
         ada.paste()
         assert ada.concept == "Water"
         water = ada.page.locator("#tree .chosen")
-        assert "close, and more specific: ✓ Rivers 90 %" in water.locator("> .note").inner_text()
-        assert water.get_attribute("aria-label").endswith("close, and more specific: Rivers 90 %")
+        assert "more specific, and close: ✓ Rivers 90 %" in water.locator("> .note").inner_text()
+        assert water.get_attribute("aria-label").endswith("more specific, and close: Rivers 90 %")
         accept(ada)
         ada.wait_for_terms(1)
         assert ada.terms == ["Rivers"]
         assert water.locator("> .note").count() == 0, "it is decided"
 
 
-def test_what_is_close_stands_beside_what_it_was_compared_with(browse, modest):
+def test_what_is_close_has_no_figure_beside_one_of_another_scale(browse, modest):
     def as_one_of_a_set(route):
         """A system that decides sets says other probabilities of what it chose."""
         answer = route.fetch()
@@ -133,9 +133,9 @@ def test_what_is_close_stands_beside_what_it_was_compared_with(browse, modest):
     ada.paste()
     water = ada.page.locator("#tree .chosen")
     assert "95 %" in water.locator("> .row").inner_text()
-    said = "close to its own 100 %, and more specific: "
-    assert f"{said}✓ Rivers 90 %" in water.locator("> .note").inner_text()
-    assert water.get_attribute("aria-label").endswith(f"{said}Rivers 90 %")
+    said = "more specific, and close by itself: "
+    assert re.search(f"{said}✓ Rivers(?! 90)", water.locator("> .note").inner_text())
+    assert water.get_attribute("aria-label").endswith(f"{said}Rivers")
 
 
 def test_a_concept_names_the_parents_that_its_place_does_not_show(browse, modest):

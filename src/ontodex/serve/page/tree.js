@@ -7,14 +7,14 @@ const WORDS = { accept: "accepted", add: "added", reject: "rejected" };
 
 const namesOf = (concepts) => concepts.map(({ name }) => name).join(", ");
 
-// Whether concepts are close is asked of each by itself: where a row says another probability than
-// that, its own stands here, so that nobody compares what does not belong together.
-function closeTo({ probability, apart }) {
-  const isOther = percent(apart) !== percent(probability);
-  return `close${isOther ? ` to its own ${percent(apart)}` : ""}, and more specific: `;
-}
+// Whether concepts are close is asked of each by itself. Where a row says another probability than
+// that, the others stand without theirs, so that nobody compares what does not belong together.
+const isLed = ({ probability, apart }) => percent(apart) !== percent(probability);
 
-const withPercent = ({ name, probability }) => `${name} ${percent(probability)}`;
+const closeTo = (row) => `more specific, and close${isLed(row) ? " by itself" : ""}: `;
+
+const named = (row) =>
+  row.more_specific.map(({ name, apart }) => (isLed(row) ? name : `${name} ${percent(apart)}`));
 
 // Rows (suggestions with a path from the top) -> nodes {label, names, row, children, best}. Concepts
 // on the way that are no suggestions and lead to one branch only share a line with the next one.
@@ -178,8 +178,9 @@ export class Tree {
       at ? ", " : "",
       element("bdi", {}, name),
     ]);
-    const near = row.more_specific.map((each) =>
-      chip(`✓ ${withPercent(each)}`, {
+    const names = named(row);
+    const near = row.more_specific.map((each, at) =>
+      chip(`✓ ${names[at]}`, {
         tabindex: "-1",
         "data-label": each.label,
         "aria-label": `Accept ${each.name}, which is more specific`,
@@ -201,7 +202,7 @@ export class Tree {
     if (row.verdict) words.push(WORDS[row.verdict]);
     if (row.other_parents.length) words.push(`also below ${namesOf(row.other_parents)}`);
     if (row.more_specific.length)
-      words.push(closeTo(row) + row.more_specific.map(withPercent).join(", "));
+      words.push(closeTo(row) + named(row).join(", "));
     item.setAttribute("aria-label", words.join(", "));
     item.classList.toggle("added", !row.suggested);
     item.classList.toggle("chosen", Boolean(row.chosen));
