@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ontodex.errors import DataError
-from ontodex.files import read_lines
+from ontodex.files import BOM, decode, read_lines
 from ontodex.types import Doc
 
 OFFICE_ENDINGS = (".html", ".htm", ".pdf", ".docx")
@@ -26,19 +26,42 @@ def document(given: str, keywords: Sequence[str] | None) -> Doc:
     if not text.strip():
         where = "standard input" if given == "-" else given if given.strip() else "TEXT"
         raise DataError(f"{where}: no text", hint="give some words, or a file that has some")
-    return Doc("", {"text": text}, tuple(keywords or ()))
+    words = tuple(_argument(word, "--keyword") for word in keywords or ())
+    return Doc("", {"text": text}, words)
 
 
 def text_of(given: str) -> str:
     """Standard input for '-', a file's text where one has this name, else the words themselves."""
     if given == "-":
-        return sys.stdin.read()
+        return "\n".join(_piped_lines())
     file = _file(given)
     if file is None:
-        return given
+        return _argument(given, "TEXT")
     if file.suffix.lower() in OFFICE_ENDINGS:
         return _extracted(file)
     return "\n".join(line for _, line in read_lines(file))
+
+
+def _piped_lines() -> Iterator[str]:
+    """The lines of standard input, as `read_lines` gives those of a file."""
+    piped = sys.stdin.buffer if sys.stdin else ()  # there is none where it was closed
+    for number, raw in enumerate(piped, start=1):
+        line = raw.removeprefix(BOM) if number == 1 else raw
+        line = line.removesuffix(b"\n").removesuffix(b"\r")
+        yield _decoded(line, f"standard input:{number}")
+
+
+def _argument(words: str, where: str) -> str:
+    """Words of the command line, in which Python hides bytes that are not UTF-8 as surrogates."""
+    return _decoded(words.encode("utf-8", "surrogateescape"), where)
+
+
+def _decoded(raw: bytes, where: str) -> str:
+    """The text of bytes, refused as those of a file are."""
+    try:
+        return decode(raw)
+    except DataError as error:
+        raise DataError(f"{where}: {error}", hint=error.hint) from error
 
 
 def _extracted(file: Path) -> str:

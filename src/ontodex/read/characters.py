@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ontodex.errors import DataError
+
+_HALVES = re.compile("[\ud800-\udfff]")
 
 
 def check_text(text: str, where: str = "") -> None:
@@ -26,6 +29,11 @@ def check_value(value: Any, where: str = "") -> None:
     """The same for every text in a JSON value, keys included."""
     for text in _texts(value):
         check_text(text, where)
+
+
+def repaired(text: str) -> str:
+    """The text with U+FFFD in the place of each half of a surrogate pair."""
+    return _HALVES.sub("\ufffd", text)
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -35,7 +35,7 @@ Metadata = Annotated[dict[str, Any], AfterValidator(plain_json)]
 
 class AnnifDocument(BaseModel):
     text: Text = ""
-    document_id: Annotated[str, StringConstraints(max_length=500)] | None = None
+    document_id: Annotated[Text, StringConstraints(max_length=500)] | None = None
     metadata: Metadata = Field(default_factory=dict)
 
     def doc(self, labels: tuple[str, ...] = ()) -> Doc:
@@ -211,7 +211,7 @@ _FORM = {
 }
 
 
-class SuggestForm(BaseModel):
+class SuggestForm(AnnifDocument):
     text: Text
     limit: Limit = 10
     threshold: Threshold = 0.0
@@ -222,13 +222,9 @@ class SuggestForm(BaseModel):
 async def suggest(project_id: Project, request: Request, service: TheService) -> Any:
     """Concepts for one text, sent as a form."""
     served = service.run(project_id)
-    form = await _form(request)
-    wanted = _checked(form)
-    prefix = "metadata_"
-    metadata = {k.removeprefix(prefix): v for k, v in form.items() if k.startswith(prefix)}
-    doc = AnnifDocument(text=wanted.text, metadata=metadata).doc()
+    wanted = _checked(await _form(request))
     ask = Ask(min(wanted.limit, RANKS), wanted.threshold, language=wanted.language or None)
-    ranked = await service.engine.rank(served.name, [doc])
+    ranked = await service.engine.rank(served.name, [wanted.doc()])
     return {"results": _results(served, ranked, ask)}
 
 
@@ -242,8 +238,10 @@ async def _form(request: Request) -> dict[str, str]:
 
 def _checked(form: dict[str, str]) -> SuggestForm:
     known = {key: value for key, value in form.items() if key in SuggestForm.model_fields}
+    prefix = "metadata_"
+    metadata = {k.removeprefix(prefix): v for k, v in form.items() if k.startswith(prefix)}
     try:
-        return SuggestForm.model_validate(known)
+        return SuggestForm.model_validate({**known, "metadata": metadata})
     except ValidationError as error:
         raise RequestValidationError(error.errors()) from error
 

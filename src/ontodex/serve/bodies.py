@@ -1,4 +1,4 @@
-"""What requests hold, checked: texts without NUL, numbers in range, nothing unknown."""
+"""What requests hold, checked: texts that UTF-8 has, numbers in range, nothing unknown."""
 
 from __future__ import annotations
 
@@ -14,30 +14,36 @@ from pydantic import (
     model_validator,
 )
 
+from ontodex.errors import DataError
+from ontodex.read.characters import check_text, check_value
 from ontodex.types import Doc
 
 LARGEST = 2**63 - 1  # a number that both databases hold
 
 
 def _clean(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("has a NUL character")
+    try:
+        check_text(text)
+    except DataError as error:
+        raise ValueError(str(error)) from error
     return text
 
 
 def plain_json(value: dict[str, Any]) -> dict[str, Any]:
     """JSON that any database and any reader takes: no NaN, no NUL, no half surrogate pairs."""
     try:
-        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
-        text.encode()
+        json.dumps(value, allow_nan=False)
+        check_value(value)
     except (ValueError, RecursionError) as error:
-        raise ValueError("has NaN, a half surrogate pair, or is too deep") from error
-    if "\\u0000" in text:
-        raise ValueError("has a NUL character")
+        raise ValueError("has NaN, or is too deep") from error
+    except DataError as error:
+        raise ValueError(str(error)) from error
     return value
 
 
-# The pattern is for the description; the check is ours, for its sentence.
+# Every text of a request is of this type: plain `str` would let half a surrogate pair through to a
+# database that cannot hold it. The pattern is for the description; the check is ours, for its
+# sentence.
 Text = Annotated[str, AfterValidator(_clean), Field(json_schema_extra={"pattern": r"^[^\x00]*$"})]
 Name = Annotated[Text, StringConstraints(min_length=1, max_length=200)]
 Label = Annotated[Text, StringConstraints(min_length=1, max_length=2000)]
@@ -142,4 +148,4 @@ class Decide(Body):
 
 
 class Login(Body):
-    key: Annotated[str, StringConstraints(max_length=200)]
+    key: Annotated[Text, StringConstraints(max_length=200)]

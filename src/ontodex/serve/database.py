@@ -23,6 +23,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine, make_url
 
 from ontodex.errors import ConfigError, OntodexError
+from ontodex.read.characters import repaired
 from ontodex.types import Doc
 
 FORMAT = "1"
@@ -375,8 +376,17 @@ def _document(connection: Connection, number: int) -> Row:
 
 
 def _opened(row: Any) -> Row:
-    opened = {name: json.loads(row[name]) for name in ("fields", "keywords", "metadata")}
+    opened = {name: _value(row[name]) for name in ("fields", "keywords", "metadata")}
     return {**row, **opened}
+
+
+def _value(written: str) -> Any:
+    """What a column of JSON holds. Half a surrogate pair, which services once let in, is repaired:
+    no answer and no file can have it."""
+    value = json.loads(written)
+    if "\\ud" not in written.lower():
+        return value
+    return json.loads(repaired(json.dumps(value, ensure_ascii=False)))
 
 
 def _write_decision(connection: Connection, judgement: Judgement, who: str) -> int:

@@ -21,7 +21,8 @@ from ontodex.files import write_text
 
 logger = logging.getLogger(__name__)
 
-_NAME = re.compile(r"[^\s\x00-\x1f\x7f](?:[^\x00-\x1f\x7f]{0,98}[^\s\x00-\x1f\x7f])?")
+_NEVER = r"\x00-\x1f\x7f\ud800-\udfff"  # control characters, and what UTF-8 has not
+_NAME = re.compile(rf"[^\s{_NEVER}](?:[^{_NEVER}]{{0,98}}[^\s{_NEVER}])?")
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
