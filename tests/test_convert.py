@@ -6,8 +6,9 @@ import pytest
 
 from ontodex.convert import convert
 from ontodex.errors import DataError, OntodexError
-from ontodex.ontology import read_ontology
-from ontodex.read import open_corpus, read_docs
+from ontodex.ontology import FORMATS, read_ontology, write_ontology
+from ontodex.ontology.graph import Concept, build
+from ontodex.read import detect, open_corpus, read_docs
 from ontodex.sample import ontology_path
 
 
@@ -29,6 +30,117 @@ def test_an_ontology_is_known_for_one(tmp_path):
     count, what = convert(ontology_path(), tmp_path / "out.obo")
     assert what == "concepts"
     assert count == len(read_ontology(tmp_path / "out.obo")) > 150
+
+
+IDS = {
+    "numbers": ["1", "2", "3", "4"],
+    "words": ["a", "b", "c", "d"],
+    "addresses": [f"http://example.org/{i}" for i in range(4)],
+    "names": ["Living things", "Water birds", "Song birds", "Wading birds"],
+}
+
+
+@pytest.mark.parametrize("written", [name for name, known in FORMATS.items() if known.write])
+@pytest.mark.parametrize("ids", IDS.values(), ids=IDS)
+def test_every_ontology_format_that_is_written_converts_back_by_its_content(written, ids, tmp_path):
+    top, middle, *leaves = ids
+    concepts = [Concept(top, {"en": "Top"}), Concept(middle, {"en": "Middle"}, parents=[top])]
+    concepts += [Concept(leaf, {"en": f"Leaf {leaf}"}, parents=[middle]) for leaf in leaves]
+    write_ontology(build(concepts), tmp_path / "in.json")
+    convert(tmp_path / "in.json", tmp_path / "out", to_format=written)
+    assert convert(tmp_path / "out", tmp_path / "back.json") == (4, "concepts")
+    assert set(read_ontology(tmp_path / "back.json").ids) == set(ids)
+
+
+def test_the_sample_converts_there_and_back_in_every_ontology_format(tmp_path):
+    whole = len(read_ontology(ontology_path()))
+    for name, known in FORMATS.items():
+        if known.write:
+            convert(ontology_path(), tmp_path / name, to_format=name)
+            assert convert(tmp_path / name, tmp_path / f"{name}.json") == (whole, "concepts"), name
+
+
+@pytest.mark.parametrize("ids", [["a", "b"], ["1", "2"]])
+def test_concepts_that_stand_alone_come_back_from_edges(ids, tmp_path):
+    write_ontology(build(map(Concept, ids)), tmp_path / "in.edges")
+    assert convert(tmp_path / "in.edges", tmp_path / "back.json") == (2, "concepts")
+
+
+def test_turtle_indented_by_tabs_is_no_corpus(tmp_path):
+    path = tmp_path / "v.ttl"
+    path.write_text("# ours\n@prefix e: <http://e/> .\ne:a\n\te:b 1 ;\n\te:c 2 ;\n\te:d 3 .\n")
+    with pytest.raises(DataError, match="not a corpus format that is known"):
+        detect(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "format"),
+    [
+        ("0,2\tfish in rivers\n1\tbirds\n", "pecos"),
+        ("\tfish in rivers\n\tbirds on lakes\n", "pecos"),
+        ("fish\tin the river\nbird\ton the lake\n", "libmultilabel"),
+        ("http://e/0 says much\thttp://e/1\n", "annif-tsv"),
+    ],
+)
+def test_corpora_that_resemble_edges_stay_corpora(text, format, tmp_path):
+    (tmp_path / "in.txt").write_text(text)
+    assert detect(tmp_path / "in.txt") == format
+    assert convert(tmp_path / "in.txt", tmp_path / "out.jsonl")[1] == "documents"
+
+
+@pytest.mark.parametrize("to_format", ["jsonl", "fasttext"])
+def test_a_corpus_is_never_written_over_itself(to_format, corpus):
+    before = corpus.read_bytes()
+    with pytest.raises(DataError, match="is there already") as met:
+        convert(corpus, corpus, to_format=to_format)
+    assert met.value.hint == "choose another OUT"
+    assert corpus.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("target", "there"),
+    [
+        ("out.csv", "out.csv"),
+        ("out.csv.gz", "out.csv.gz"),
+        ("folder", "folder/docs.arrow"),
+        ("x_texts.txt", "x_texts.txt"),
+        ("x_texts.txt", "x_labels.txt"),
+    ],
+)
+def test_what_is_there_already_is_not_written_over(target, there, corpus, tmp_path):
+    (tmp_path / there).parent.mkdir(exist_ok=True)
+    (tmp_path / there).write_text("precious")
+    with pytest.raises(DataError, match="is there already"):
+        convert(corpus, tmp_path / target)
+    assert (tmp_path / there).read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("target", "there"),
+    [
+        ("X.trn.npz", "X.trn.npz"),
+        ("X.trn.npz", "Y.trn.npz"),
+        ("trn_X_Xf.txt", "trn_X_Y.txt"),
+    ],
+)
+def test_neither_file_of_a_pair_of_matrices_is_written_over(target, there, tmp_path):
+    (tmp_path / "in.txt").write_text("1 3 2\n0 1:1 2:0.5\n")
+    (tmp_path / there).write_text("precious")
+    with pytest.raises(DataError, match="is there already"):
+        convert(tmp_path / "in.txt", tmp_path / target)
+    assert (tmp_path / there).read_text() == "precious"
+
+
+def test_an_ontology_is_not_written_over_either(tmp_path):
+    (tmp_path / "out.obo").write_text("precious")
+    with pytest.raises(DataError, match="is there already"):
+        convert(ontology_path(), tmp_path / "out.obo")
+    assert (tmp_path / "out.obo").read_text() == "precious"
+
+
+def test_an_empty_folder_is_filled(corpus, tmp_path):
+    (tmp_path / "out").mkdir()
+    assert convert(corpus, tmp_path / "out") == (2, "documents")
 
 
 def test_a_format_that_names_both_is_settled_by_content(tmp_path):

@@ -45,7 +45,7 @@ def test_a_full_disk_ends_training_with_a_sentence_and_the_next_start_goes_on(tm
     assert "Traceback" not in ended.stderr
     assert not store.is_finished(run)
     left = [path.name for path in run.rglob("*") if path.is_file()]
-    whole = ["clock.json", "config.toml", "labels.tsv"]
+    whole = ["clock.json", "config.toml", "data.json", "labels.tsv"]
     assert sorted(left) == whole, "a half-written file stayed behind"
     again = train(tmp_path / "data", run)
     assert again.returncode == 0, again.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import statistics
 from pathlib import Path
@@ -142,11 +143,29 @@ def test_a_run_of_other_settings_is_not_taken_for_the_one_asked_for(copy, root):
     assert lines(copy)["floor"][0]
 
 
+@pytest.mark.parametrize("is_joined", [True, False])
+def test_a_consensus_fails_with_its_member(copy, root, is_joined):
+    both = copy / "runs" / "small" / "both"
+    if not is_joined:
+        shutil.rmtree(both)
+    changed = PLAN.replace('model = "knn"', 'model = "knn"\nsettings.labels.min_count = 2')
+    above = '[[systems]]\nname = "all"\nconsensus = ["floor", "both"]\n[published'
+    run_experiment(plan(copy, changed.replace("[published", above)), copy, root=root)
+    text, table = (copy / "results.md").read_text(), lines(copy)
+    assert "both failed: its member near failed\n" in text
+    assert "all failed: its member both failed\n" in text
+    assert not any(table["both (failed)"] + table["all (failed)"])
+    assert both.exists() == is_joined
+
+
 def test_a_run_of_other_documents_is_not_taken_for_the_one_asked_for(copy, tmp_path):
     write_docs(corpus(8), tmp_path / "train.jsonl", "jsonl")
     write_docs(corpus(4), tmp_path / "test.jsonl", "jsonl")
     run_experiment(copy / "plan.toml", copy, root=tmp_path)
-    assert (copy / "results.md").read_text().count("trained on other documents") == 3
+    text = (copy / "results.md").read_text()
+    for name in ("floor", "near"):
+        assert re.search(f"{name} failed: .*: trained on other documents", text)
+    assert "both failed: its members floor and near failed" in text
 
 
 def test_a_consensus_of_runs_that_were_made_anew_is_not_kept(copy, root):
@@ -187,7 +206,7 @@ def test_what_fails_is_a_line_that_says_why_and_the_others_go_on(monkeypatch, ro
     assert list(table)[2:] == ["floor", "near (failed)", "both (failed)", "broken (failed)", "last"]
     assert "near failed: this needs the package 'gigalearn' (pip install it)" in said
     assert "broken failed: singular matrix\n" in said
-    assert "both failed: " in said  # its member is not there
+    assert "both failed: its member near failed\n" in said
     assert table["last"][0] == table["floor"][0]
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +20,13 @@ from ontodex.cli import app
 from ontodex.errors import ConfigError, DataError, RunError
 from ontodex.explain import marked
 from ontodex.given import text_of
+from ontodex.models import MODELS
 from ontodex.models.base import Span
+from ontodex.models.popularity import Popularity
 from ontodex.ontology.graph import Concept
 from ontodex.ontology.graph import build as build_ontology
 from ontodex.outline import none_chosen
+from ontodex.read import jsonl, open_corpus
 from ontodex.recipe import train
 from ontodex.run import Explanation, Run, Suggestion, load
 from ontodex.train import store
@@ -36,7 +42,7 @@ ONTOLOGY = build_ontology(
     [
         Concept("animals", {"en": "Animals", "de": "Tiere"}),
         Concept("fish", {"en": "Fish", "de": "Fische"}, parents=["animals"]),
-        Concept("oak", {"en": "Oak"}),
+        Concept("oak", {"en": "Oak"}, synonyms={"en": ["quercus"]}),
         Concept("newt", {"en": "Newt"}, parents=["animals"]),
     ]
 )
@@ -152,11 +158,118 @@ def test_an_unfinished_run_with_other_settings_is_not_mixed(copy):
         train(other, copy, train=DOCS)
 
 
+class Long(Popularity):
+    """Interrupted when a piece of it is finished; started again, it goes on."""
+
+    work: Path | None = None
+
+    def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
+        assert self.work is not None
+        if not (self.work / "piece").exists():
+            (self.work / "piece").write_text("hours of work")
+            raise KeyboardInterrupt
+        super().fit(train, dev, labels)
+
+
+@pytest.fixture
+def interrupted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder with a training of TABLES on DOCS, the first three as dev, and ONTOLOGY."""
+    monkeypatch.setitem(MODELS, "popularity", f"{__name__}:Long")
+    out = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        train(TABLES, out, train=DOCS, dev=DOCS.select(range(3)), ontology=ONTOLOGY)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [
+        ({"train": DOCS.select(range(20))}, "with other training documents"),
+        ({"dev": DOCS.select(range(4))}, "with other dev documents"),
+        ({"dev": None}, "with other training documents and other dev documents"),
+        ({"ontology": build_ontology([Concept("fish"), Concept("oak")])}, "with another ontology"),
+        ({"ontology": None}, "with another ontology"),
+    ],
+)
+def test_an_unfinished_run_with_other_data_is_not_thrown_away(interrupted, other, named):
+    given = {"train": DOCS, "dev": DOCS.select(range(3)), "ontology": ONTOLOGY}
+    kept = {path: path.read_bytes() for path in interrupted.rglob("*") if path.is_file()}
+    with pytest.raises(RunError, match=f"an unfinished run {named}$") as refused:
+        train(TABLES, interrupted, **{**given, **other})
+    assert refused.value.hint == "choose another --out, or remove that folder first"
+    assert {p: p.read_bytes() for p in interrupted.rglob("*") if p.is_file()} == kept
+    train(TABLES, interrupted, **given)  # the same training still goes on
+    assert not (interrupted / "work").exists()
+
+
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
-    (tmp_path / "diary.txt").write_text("private")
+    for name in ("diary.txt", ".lock"):
+        (tmp_path / name).write_text("private")
     with pytest.raises(RunError, match="not empty and not a run"):
         train(TABLES, tmp_path, train=DOCS)
-    assert [p.name for p in tmp_path.iterdir()] == ["diary.txt"]
+    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {
+        "diary.txt": "private", ".lock": "private"
+    }  # fmt: skip
+
+
+WAITING = """
+import sys
+from pathlib import Path
+from ontodex.models import MODELS
+from ontodex.models.popularity import Popularity
+from ontodex.read import open_corpus
+from ontodex.recipe import train
+class Waiting(Popularity):
+    def fit(self, train, dev, labels):
+        print("at work", flush=True)
+        sys.stdin.read()
+        super().fit(train, dev, labels)
+MODELS["popularity"] = "__main__:Waiting"
+train({"model": {"name": "popularity"}}, Path(sys.argv[1]), train=open_corpus(Path(sys.argv[2])))
+"""
+
+
+@pytest.fixture
+def at_work(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that trains TABLES on docs.jsonl in the folder run, until its input ends."""
+    jsonl.write(DOCS, tmp_path / "docs.jsonl")
+    command = [sys.executable, "-c", WAITING, str(tmp_path / "run"), str(tmp_path / "docs.jsonl")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "at work\n"
+        yield process
+        process.kill()
+
+
+def test_a_folder_that_is_being_trained_in_is_refused(at_work, tmp_path):
+    run, docs = tmp_path / "run", tmp_path / "docs.jsonl"
+    before = sorted(run.rglob("*"))
+    done = ontodex("train", "--model", "popularity", "--train", str(docs), "--out", str(run))
+    assert done.returncode == 2
+    assert "run: another process is working on it" in done.stderr
+    assert sorted(run.rglob("*")) == before
+    at_work.communicate(timeout=60)
+    assert at_work.returncode == 0
+    assert set(store.verify(run)["files"]) == {"config.toml", "decision.json", "labels.tsv"}
+    assert not list(run.glob(".*")), "no lock is left behind"
+
+
+@pytest.mark.slow
+def test_a_killed_training_keeps_nobody_out(at_work, tmp_path):
+    at_work.kill()
+    at_work.wait()
+    train(TABLES, tmp_path / "run", train=open_corpus(tmp_path / "docs.jsonl"))
+    assert not list((tmp_path / "run").glob(".*"))
+
+
+def test_where_the_disk_knows_no_locks_that_is_said_and_it_trains(tmp_path, monkeypatch, caplog):
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    train(TABLES, tmp_path / "run", train=DOCS)
+    assert "knows no locks" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -177,8 +290,16 @@ def test_a_bad_setting_is_known_before_anything_is_written(tmp_path, tables, com
 
 def test_a_corpus_without_labels_cannot_be_trained_on(tmp_path):
     blank = Corpus.of([Doc("1", {"text": "x"}), Doc("2", {"text": "y"})])
-    with pytest.raises(DataError, match="no training document has a label"):
+    with pytest.raises(DataError, match="no training document has a label") as refused:
         train(TABLES, tmp_path / "run", train=blank)
+    assert "min_count" not in str(refused.value.hint)
+
+
+def test_a_count_that_no_label_reaches_is_named(tmp_path):
+    tables = {**TABLES, "labels": {"min_count": 31}}
+    with pytest.raises(DataError, match="no label is in 31 training documents or more") as refused:
+        train(tables, tmp_path / "run", train=DOCS)
+    assert refused.value.hint == "lower --set labels.min_count"
 
 
 def test_labels_outside_the_ontology_and_a_dev_without_labels_are_said(tmp_path, caplog):
@@ -223,6 +344,15 @@ def test_evaluation_leaves_metrics_and_a_report_and_the_run_still_loads(copy):
     assert load(copy).suggest("x")
 
 
+def test_labels_that_are_all_unknown_are_not_measured_and_leave_what_was(folder):
+    before = (folder / "metrics.json").exists() and (folder / "metrics.json").read_bytes()
+    strange = Corpus.of([Doc("1", {"text": "trout"}, (), ("http://example.org/fish",))])
+    with pytest.raises(DataError, match="knows none of the labels") as met:
+        load(folder).evaluate(strange, report=True)
+    assert "'fish' is one" in met.value.hint
+    assert ((folder / "metrics.json").exists() and (folder / "metrics.json").read_bytes()) == before
+
+
 def test_explaining_with_a_system_that_cannot_is_a_sentence(folder):
     with pytest.raises(RunError, match="'popularity' cannot explain"):
         load(folder).explain("text")
@@ -230,7 +360,7 @@ def test_explaining_with_a_system_that_cannot_is_a_sentence(folder):
 
 def test_a_label_that_is_not_known_gets_the_nearest_names_not_a_list_cut_short(folder):
     run = load(folder)
-    assert run.find_column("OAK") == run.find_column("oak")
+    assert run.find_column("OAK") == run.find_column("Quercus") == run.find_column("oak")
     with pytest.raises(RunError, match=r"no concept 'fisch'; did you mean 'Fish'\?$") as met:
         run.find_column("fisch")
     assert met.value.hint == f"take an id or a name of the 4 in {folder / 'labels.tsv'}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -16,7 +17,9 @@ import pytest
 from typer.testing import CliRunner
 
 from ontodex.cli import app
-from ontodex.errors import ConfigError, RunError
+from ontodex.errors import ConfigError, DataError, RunError
+from ontodex.ontology.graph import Concept
+from ontodex.ontology.graph import build as build_ontology
 from ontodex.read import jsonl
 from ontodex.recipe import train, update
 from ontodex.run import load
@@ -25,9 +28,14 @@ from ontodex.types import Corpus, Doc, LabelSpace
 
 TOPICS = {"sea": "wave ship tide", "sky": "cloud wind star", "soil": "root worm clay"}
 KNN = {"model": {"name": "knn"}}
-NEW = Corpus.of(
-    [Doc(f"n{i}", {"text": "lava crater ash wave"}, labels=("fire", "sea")) for i in range(9)]
-)
+
+
+def new(name: str = "n") -> Corpus:
+    text = "lava crater ash wave"
+    return Corpus.of(Doc(f"{name}{i}", {"text": text}, labels=("fire", "sea")) for i in range(9))
+
+
+NEW = new()
 
 
 def corpus(n: int = 60) -> Corpus:
@@ -68,12 +76,60 @@ def test_new_documents_and_labels_are_seen_at_once(run):
 
 
 def test_updates_follow_each_other(run):
-    for _ in range(2):
-        update(run, NEW)
+    for name in ("n", "m"):
+        update(run, new(name))
     again = load(run)
     assert again.about["updates"]["documents"] == 18
     assert again.labels.frequency[again.labels.column["fire"]] == 18
     assert again.labels.ids.count("fire") == 1
+
+
+@pytest.mark.parametrize("later", [(), ("m",), ("m", "o")])
+def test_documents_that_were_taken_before_are_refused(run, later):
+    update(run, NEW)
+    for name in later:
+        update(run, new(name))
+    taken = (run / "manifest.json").read_bytes()
+    with pytest.raises(RunError, match="run: has taken these documents already") as refused:
+        update(run, NEW)
+    assert refused.value.hint == "give only documents that are new"
+    assert (run / "manifest.json").read_bytes() == taken
+
+
+def test_documents_that_were_trained_on_are_refused(tmp_path):
+    train(KNN, tmp_path / "run", train=corpus(), dev=NEW)
+    with pytest.raises(RunError, match="has taken these documents already"):
+        update(tmp_path / "run", corpus())
+
+
+def test_a_run_updated_by_an_older_version_knows_its_last_documents(run):
+    update(run, NEW)
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["updates"] = {"documents": 9, "last": NEW.key}
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(RunError, match="has taken these documents already"):
+        update(run, NEW)
+    update(run, new("m"))
+    with pytest.raises(RunError, match="has taken these documents already"):
+        update(run, NEW)
+
+
+def test_documents_without_labels_are_refused(run):
+    bare = Corpus.of(Doc(f"b{i}", {"text": "lava"}) for i in range(2))
+    for nothing in (bare, Corpus.of([])):
+        with pytest.raises(DataError, match="no new document has a label"):
+            update(run, nothing)
+    assert "updates" not in load(run).about
+
+
+def test_new_labels_outside_the_ontology_are_said(tmp_path, caplog):
+    ontology = build_ontology([Concept(topic) for topic in (*TOPICS, "rain")])
+    train(KNN, tmp_path / "run", train=corpus(), ontology=ontology)
+    update(tmp_path / "run", NEW)
+    assert "1 of the 2 labels of the new documents are not in the ontology ('fire'" in caplog.text
+    caplog.clear()
+    update(tmp_path / "run", Corpus.of([Doc("r", {"text": "drops"}, labels=("rain",))]))
+    assert not caplog.text
 
 
 def test_a_new_label_is_decided_on_like_one_dev_says_nothing_of(run):
@@ -119,12 +175,16 @@ def test_dxml_takes_documents_through_the_same_command(tmp_path):
 
 
 UPDATER = """
-import sys
+import dataclasses, secrets, sys
 from pathlib import Path
 from ontodex.read import open_corpus
 from ontodex.recipe import update
+from ontodex.types import Corpus
+docs = list(open_corpus(Path(sys.argv[2])))
 while True:
-    update(Path(sys.argv[1]), open_corpus(Path(sys.argv[2])))
+    name = secrets.token_hex(4)  # other documents each time, in each process
+    new = Corpus.of(dataclasses.replace(doc, id=name + doc.id) for doc in docs)
+    update(Path(sys.argv[1]), new)
     print("done", flush=True)
 """
 

@@ -80,7 +80,7 @@ class CheckReport:
         for found in self.findings:
             lines.append(f"{found.count:,} {found.what}")
             lines += [f"    {place}" for place in found.places]
-            if found.count > len(found.places):
+            if found.places and found.count > len(found.places):
                 lines.append(f"    and {found.count - len(found.places):,} more")
         lines += [] if self.findings else ["nothing wrong was found"]
         return "\n".join(lines)
@@ -116,15 +116,27 @@ def check(
     reading = read_docs(corpus, format)
     seen = _Seen()
     seen.look(reading)
-    findings = list(seen.findings)
-    if seen.frequency:
-        findings.append(seen.unlabelled)  # in a corpus without any label this is no trouble
+    if not seen.n_docs and not seen.damaged.count:
+        raise DataError(
+            "no documents in it",
+            path=corpus,
+            hint="a header alone is no corpus: see whether the file was written to its end",
+        )
+    findings = [*seen.findings, seen.unlabelled if seen.frequency else _no_labels(seen)]
     if ontology is not None:
         findings += _against_ontology(seen, ontology)
     if against is not None:
         findings += _leakage(seen, read_docs(against))
     met = [found for found in findings if found.count]
     return CheckReport(corpus, reading.format, seen.counts(), met, dict(seen.frequency))
+
+
+def _no_labels(seen: _Seen) -> Finding:
+    """Of a corpus in which no document has labels: all of them, so no places."""
+    return Finding(
+        "documents, none with labels: enough to index, but training and evaluation need labels",
+        seen.n_docs,
+    )
 
 
 @dataclass

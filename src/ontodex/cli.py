@@ -195,15 +195,14 @@ def train(
     """
     from ontodex.config import read as read_config
     from ontodex.read import open_corpus
-    from ontodex.recipe import claimed
-    from ontodex.recipe import train as fit
+    from ontodex.recipe import claimed, learn
     from ontodex.settings import resolve
 
-    chosen = [f"model.name={json.dumps(model)}"] if model else []
-    tables = read_config(config, [*chosen, *(set_ or [])])
-    with claimed(out, resolve(tables)):  # a bad setting or folder is known before a file is read
-        run = fit(
-            tables,
+    named = [f"model.name={json.dumps(model)}"] if model else []
+    chosen = resolve(read_config(config, [*named, *(set_ or [])]))
+    with claimed(out, chosen):  # a bad setting or folder is known before a file is read
+        run = learn(
+            chosen,
             out,
             train=open_corpus(train),
             dev=None if dev is None else open_corpus(dev),
@@ -445,14 +444,14 @@ def prepare(
     """
     from ontodex.config import build
     from ontodex.config import read as read_config
-    from ontodex.features.prepare import PrepareConfig
+    from ontodex.features.prepare import PrepareConfig, names_of
     from ontodex.features.prepare import prepare as prepare_corpora
     from ontodex.read import open_corpus
     from ontodex.read.split import set_aside
 
     tables = read_config(None, set_ or [])
     config = build(PrepareConfig, tables.get("prepare", {}), "prepare")
-    named = {path.name.split(".")[0]: open_corpus(path) for path in corpora}
+    named = {name: open_corpus(path) for name, path in names_of(corpora, out).items()}
     lists = None
     train, known = next(iter(named.values())), _ontology(ontology)
     if known is not None:

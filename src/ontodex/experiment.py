@@ -388,20 +388,30 @@ def _curves(plan: Plan, sections: Mapping[Source, Section]) -> list[Curve]:
 def _rows(plan: Plan, source: Source, *, root: Path, out: Path, device: str) -> Iterator[Row]:
     """A line for each system on one corpus; what fails is a line too, and the others go on."""
     parts: Parts | None = None
+    failed: set[str] = set()  # run folders
     for system in plan.systems_on(source.name):
         done: list[Path] = []
         failure = ""
         for folder, tables in plan.jobs(system, out / "runs" / source.folder):
             try:
+                _refuse_members(tables, failed)
                 parts = parts or Parts.of(source, root=root, out=out)
                 _finish(folder, tables, parts, device)
                 done.append(folder)
             except FAILURES as error:
+                failed.add(str(folder))
                 failure = _sentence(error)
                 own = isinstance(error, OntodexError)
                 where = f"{system.name} on {source.folder}"
                 logger.warning("%s: %s", where, failure, exc_info=not own)
         yield measured_row(system.name, done, failure)
+
+
+def _refuse_members(tables: Table, failed: set[str]) -> None:
+    """What failed may still lie on the disk, finished, but is not what the plan would join."""
+    names = [Path(m).name for m in tables["model"].get("members", ()) if m in failed]
+    if names:
+        raise RunError(f"its member{'s' * (len(names) > 1)} {' and '.join(names)} failed")
 
 
 def _sentence(error: BaseException) -> str:

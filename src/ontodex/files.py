@@ -43,6 +43,49 @@ _MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bzip2"}
 
 
 @contextlib.contextmanager
+def locked(path: Path, what: Path) -> Iterator[None]:
+    """Nobody else works on `what`. The lock goes with the process, however that ends; its file at
+    `path` goes with the block, and so does the folder of that file if it is left empty."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        # Its last owner may have taken the file away since it was opened: then it locks nothing.
+        if not (_could_lock(file) and _is_at(path, file)):
+            raise RunError(f"{what}: another process is working on it", hint="let it finish")
+        try:
+            yield
+        finally:
+            if _is_at(path, file):
+                path.unlink()
+            with contextlib.suppress(OSError):  # there is more in it, or it is gone
+                path.parent.rmdir()
+
+
+def _could_lock(file: IO[str]) -> bool:
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
+            raise
+        logger.warning(
+            "%s: this file system knows no locks; see to it that no other process works here",
+            Path(file.name).parent,
+        )
+    return True
+
+
+def _is_at(path: Path, file: IO[str]) -> bool:
+    """Whether the open file is the one at the path."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
+
+
+@contextlib.contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """The name of a file to write, which becomes `path` when the block ends well."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,6 @@ at any moment the same command goes on, and its bytes are those of a job that no
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from typing import IO, Any
 
 from ontodex import __version__, index_ray
 from ontodex.errors import ConfigError, DataError, RunError
-from ontodex.files import atomic, digest, remove_leftovers, write_text
+from ontodex.files import atomic, digest, locked, remove_leftovers, write_text
 from ontodex.index_block import Task
 from ontodex.index_table import table_format, write_table
 from ontodex.index_workers import Block, in_processes
@@ -123,7 +122,7 @@ def index(
     device = pick(device)
     manifest = digest(run / "manifest.json")
     plan = Plan(__version__, manifest, _key(source), limit, threshold, language, block, device)
-    with _locked(places):
+    with locked(places.parts / "lock", places.out):
         for written in (places.out, places.job, places.rejects):
             remove_leftovers(written)
         job = _job(places, plan)
@@ -144,28 +143,6 @@ def index(
 
 
 # ------------------------------------------------------------------------------------ whose is OUT
-
-
-@contextlib.contextmanager
-def _locked(places: Places) -> Iterator[None]:
-    """Nobody else works on this job; the lock goes with the process, however that ends."""
-    import fcntl
-
-    places.parts.mkdir(parents=True, exist_ok=True)
-    lock = places.parts / "lock"
-    with lock.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise RunError(
-                f"{places.out}: another process is working on it", hint="let it finish"
-            ) from error
-        try:
-            yield
-        finally:
-            lock.unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # there are parts in it, or it is gone
-                places.parts.rmdir()
 
 
 def _job(places: Places, plan: Plan) -> Job | None:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ontodex.config import Table, did_you_mean
-from ontodex.errors import RunError
+from ontodex.errors import DataError, RunError
 from ontodex.files import write_text
 from ontodex.models.base import (
     Decides,
@@ -210,14 +210,18 @@ class Run:
         return self.model.explain_set(_as_doc(document))
 
     def find_column(self, label: str) -> int:
-        """The column of a concept given by id or by preferred name."""
+        """The column of a concept given by id, by preferred name or by a synonym."""
         if label in self.labels.column:
             return self.labels.column[label]
         names = [self.labels.name(column) for column in range(len(self.labels))]
-        wanted = label.casefold()
+        wanted, ontology = label.casefold(), self.labels.ontology
         for column, name in enumerate(names):
             if name.casefold() == wanted:
                 return column
+        if ontology is not None:
+            for column, known in enumerate(self.labels.ids):
+                if known in ontology and wanted in map(str.casefold, ontology.synonyms_of(known)):
+                    return column
         meant = did_you_mean(label[:200], names[:50_000], 3)
         raise RunError(
             f"this run knows no concept {label[:200]!r}{meant}",
@@ -232,10 +236,18 @@ class Run:
         from ontodex.evaluate.report import write_report
         from ontodex.evaluate.sets import count_by_label
 
+        gold = self.labels.gold(corpus)
+        if gold.nnz and gold.indices.min() >= len(self.labels):
+            raise DataError(
+                "this run knows none of the labels of these documents, so all would be missed",
+                path=corpus.folder,
+                hint="evaluate on documents with labels of its vocabulary, written the same way "
+                f"({self.labels.ids[0]!r} is one)",
+            )
         started = time.monotonic()
         said = self.ranked(corpus)
         seconds = time.monotonic() - started
-        gold, ranking, decided = self.labels.gold(corpus), said.ranking, said.chosen
+        ranking, decided = said.ranking, said.chosen
         above = label_ancestors(self.labels) if self.labels.ontology is not None else None
         metrics = evaluate(
             gold, ranking, decided, self.labels, levels=self.levels(), ancestors=above

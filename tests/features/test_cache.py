@@ -6,6 +6,7 @@ import pytest
 from ontodex.errors import DataError
 from ontodex.features import cache
 from ontodex.features.cache import Parts, cached, find, place, read, write
+from ontodex.features.tokens import TokenConfig, tokenise_corpus
 from ontodex.types import Corpus, Doc
 
 PARTS = Parts({"numbers": np.arange(5, dtype=np.uint16)}, {"words": ("a", "", "ü\u2028")})
@@ -102,3 +103,10 @@ def test_empty_arrays_and_lists_survive(tmp_path):
     parts = read(tmp_path / "parts")
     assert parts.arrays["none"].shape == (0, 3)
     assert parts.lists["words"] == ()
+
+
+def test_what_a_folder_was_not_prepared_for_is_named(tmp_path):
+    corpus = Corpus.of([Doc("a", {"text": "the trout"})]).carry(tmp_path / "carried")
+    with pytest.raises(DataError, match=r'not for what is asked for now: .*stop_words = "en"') as e:
+        tokenise_corpus(corpus, TokenConfig(stop_words="en"))
+    assert "prepare.NAME" in e.value.hint

@@ -1,11 +1,15 @@
 """A prepared folder: no text in it, the same results from it, on a machine with only the core."""
 
+import logging
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from ontodex.cli import app
 from ontodex.errors import DataError
 from ontodex.features.matrix import MatrixConfig, MatrixFeatures
 from ontodex.features.phrases import Phrases
@@ -153,18 +157,100 @@ def test_a_corpus_of_features_travels_with_them(tmp_path):
     np.testing.assert_array_equal(carried.features().toarray(), [[0, 0, 5]])
 
 
-def test_nothing_that_holds_text_is_overwritten(corpora, tmp_path):
-    with pytest.raises(DataError, match="not a prepared corpus"):
-        prepare({"a": corpora["train"]}, tmp_path, PrepareConfig())
-    assert Corpus.open(tmp_path / "a").has_text
+def test_nothing_is_overwritten(corpora, tmp_path):
+    with pytest.raises(DataError, match="is there already"):
+        prepare({"b": corpora["train"]}, tmp_path, PrepareConfig())
+    assert Corpus.open(tmp_path / "b").has_text
     (tmp_path / "other").mkdir()
-    with pytest.raises(DataError, match="not a prepared corpus"):
+    with pytest.raises(DataError, match="is there already"):
         prepare({"other": corpora["train"]}, tmp_path, PrepareConfig())
     prepare(corpora, tmp_path / "out", PrepareConfig())
-    prepare(corpora, tmp_path / "out", PrepareConfig(max_length=2))  # again, with other settings
+    (tmp_path / "out" / "prepared.json").unlink()  # as earlier versions left it
+    with pytest.raises(DataError, match="is there already"):
+        prepare(corpora, tmp_path / "out", PrepareConfig())
+
+
+def test_a_corpus_is_not_prepared_over_itself(corpora, tmp_path):
+    prepare(corpora, tmp_path / "out", PrepareConfig())
+    carried = Corpus.open(tmp_path / "out" / "train")
     with pytest.raises(DataError, match="over itself"):
-        carried = Corpus.open(tmp_path / "out" / "train")
         prepare({"train": carried}, tmp_path / "out", PrepareConfig(max_length=2))
+
+
+def contents(folder):
+    return {
+        path: (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_what_was_prepared_alike_is_left_as_it_is_and_said(corpora, tmp_path, caplog):
+    first = prepare(corpora, tmp_path / "out", PrepareConfig())
+    before = contents(tmp_path / "out")
+    with caplog.at_level(logging.INFO):
+        again = prepare(corpora, tmp_path / "out", PrepareConfig())
+    assert contents(tmp_path / "out") == before
+    assert {name: corpus.key for name, corpus in again.items()} == {
+        name: corpus.key for name, corpus in first.items()
+    }
+    assert "is there already, prepared from the same corpora with the same settings" in caplog.text
+
+
+def test_other_settings_or_corpora_are_refused_by_name(corpora, tmp_path):
+    train, dev = corpora.values()
+    lists = [["cereals"]] * len(train)
+    (tmp_path / "file.txt").write_text("wheat 1 2\n")
+    config = PrepareConfig(vectors=str(tmp_path / "file.txt"))
+    prepare(corpora, tmp_path / "out", config)
+    before = contents(tmp_path / "out")
+    (tmp_path / "file.txt").write_text("wheat 3 4\n")
+    refused = [
+        ({"train": train, "dev": dev}, replace(config, max_length=2), "max_length = 0, not 2"),
+        ({"train": dev, "dev": train}, config, "other documents in train"),
+        ({"dev": dev, "train": train}, config, "holds train, dev, not dev, train"),
+        ({"train": train}, config, "holds train, dev, not train"),
+        ({"train": train, "dev": dev}, config, "other contents of"),
+    ]
+    for chosen, settings, sentence in refused:
+        with pytest.raises(DataError, match=sentence) as met:
+            prepare(chosen, tmp_path / "out", settings, label_lists=lists)
+        assert met.value.hint == "choose another --out, or remove that folder first"
+    assert contents(tmp_path / "out") == before
+
+
+def test_an_unfinished_folder_is_finished_by_the_same_call_alone(corpora, tmp_path, monkeypatch):
+    def stop(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ontodex.features.prepare._train_tokens", stop)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(corpora, tmp_path / "out", PrepareConfig())
+    with pytest.raises(DataError, match="max_length = 0, not 2"):
+        prepare(corpora, tmp_path / "out", PrepareConfig(max_length=2))
+    carried = prepare(corpora, tmp_path / "out", PrepareConfig())
+    assert len(tokenise_corpus(carried["dev"], PrepareConfig())) == 8
+
+
+def test_settings_that_are_refused_leave_nothing_behind(corpora, tmp_path):
+    with pytest.raises(DataError, match=r"nowhere\.txt"):
+        prepare(corpora, tmp_path / "out", PrepareConfig(vectors=str(tmp_path / "nowhere.txt")))
+    assert not (tmp_path / "out").exists()
+
+
+def test_two_corpora_of_one_name_are_refused_before_anything_is_written(tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "train.jsonl").write_text('{"id": "1", "text": "x y"}\n')
+    paths = [tmp_path / "a" / "train.jsonl", tmp_path / "b" / "train.jsonl"]
+    done = CliRunner().invoke(app, ["prepare", *map(str, paths), "--out", str(tmp_path / "out")])
+    assert isinstance(done.exception, DataError)
+    assert f"{paths[0]} and {paths[1]} would both be {tmp_path / 'out' / 'train'}" in str(
+        done.exception
+    )
+    assert done.exception.hint
+    assert not (tmp_path / "out").exists()
 
 
 CORE_ONLY = """

@@ -355,3 +355,42 @@ def test_what_is_no_ontology_is_said_with_what_was_seen(text, put):
     with pytest.raises(DataError, match="not an ontology format that is known here; it ") as met:
         detect(path)
     assert f"ontodex convert {path} OUT.json --from FORMAT" in met.value.hint
+
+
+def test_an_id_twice_in_a_json_object_is_merged_and_said(put):
+    ontology = read_ontology(put('{"A": {"label": "one"}, "B": {}, "A": {"label": "two"}}'))
+    assert ontology.ids == ("A", "B")
+    assert ontology.name("A") == "one"
+    assert ontology.synonyms["und"][0] == ("two",)
+    assert ontology.problems == ("1 id given more than once, merged: 'A' (2 times)",)
+
+
+@pytest.mark.parametrize(
+    ("text", "twice"),
+    [
+        ('{"A": {"label": "one", "label": "two"}}', "label"),
+        ('[{"id": "A", "names": {"en": "one", "en": "two"}}]', "en"),
+        ('{"version": 1, "version": 1, "concepts": [\n{"id": "A"}\n]}\n', "version"),
+        ('{"concepts": [{"id": "A"}], "concepts": [{"id": "B"}]}', "concepts"),
+        ('{"ontodex": "ontology", "concepts": [\n{"id": "A", "id": "B"}\n]}\n', "id"),
+    ],
+)
+def test_a_field_twice_in_a_json_object_is_refused(text, twice, put):
+    with pytest.raises(DataError, match=f"{twice!r} is given twice"):
+        read_ontology(put(text))
+
+
+def test_an_ontology_may_have_a_title(put):
+    assert read_ontology(put('{"title": "Fish", "concepts": [{"id": "A"}]}')).ids == ("A",)
+
+
+DOCUMENT = '{"id": "1", "title": "Trout", "text": "A fish.", "labels": ["a"]}\n'
+
+
+@pytest.mark.parametrize("text", [DOCUMENT, DOCUMENT * 3, DOCUMENT[:-1]])
+def test_a_corpus_given_as_ontology_is_told_to_be_one(text, put):
+    path = put(text)
+    with pytest.raises(DataError, match="looks like a corpus") as met:
+        read_ontology(path)
+    assert "not an ontology" in str(met.value)
+    assert "--ontology" in met.value.hint

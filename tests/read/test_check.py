@@ -9,6 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from ontodex.check import CheckReport, check
+from ontodex.errors import DataError
 from ontodex.types import Ontology
 
 # animal <- cat, dog; "loner" has no place; "hound" is deprecated for "dog"
@@ -139,6 +140,29 @@ def test_only_the_first_places_are_named(tmp_path: Path) -> None:
 def test_a_clean_corpus_says_so(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("__label__x one\n__label__y two\n")
     assert check(tmp_path / "a.txt").text().endswith("nothing wrong was found")
+
+
+def test_a_corpus_without_documents_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,text,labels\n")
+    with pytest.raises(DataError, match=r"a\.csv: no documents in it") as met:
+        check(tmp_path / "a.csv")
+    assert "header" in met.value.hint
+
+
+def test_damaged_records_are_listed_where_no_document_is_sound(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,text,labels\n1,too,many,cells\n")
+    (finding,) = check(tmp_path / "a.csv").findings
+    assert (finding.what, finding.count) == ("damaged records, left out here", 1)
+
+
+def test_a_corpus_without_any_label_is_told_to_be_of_no_use_for_training(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,text,labels\n1,one,\n2,two,\n")
+    report = check(tmp_path / "a.csv")
+    (finding,) = report.findings
+    assert (finding.count, finding.places) == (2, [])
+    assert report.text().endswith(
+        "2 documents, none with labels: enough to index, but training and evaluation need labels"
+    )
 
 
 def test_the_plot_is_a_picture(corpus: Path, tmp_path: Path) -> None:

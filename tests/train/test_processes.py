@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ontodex.files import locked
 from ontodex.run import load
 from ontodex.train import store
 from ontodex.train.processes import by_the_first, is_first
@@ -63,7 +64,17 @@ def test_two_processes_leave_one_run(train, model, tmp_path):
     assert by_two(*train, "--model", *model) == [(0, ""), (0, "")]
     run = load(tmp_path / "run")
     assert run.about["labels"] == 2
-    assert not list((tmp_path / "run").rglob("*.part"))
+    assert not list((tmp_path / "run").rglob(".*")), "no lock and no half a file"
+
+
+@pytest.mark.slow
+def test_a_folder_that_is_being_trained_in_ends_both(train, tmp_path):
+    (tmp_path / "run").mkdir()
+    with locked(tmp_path / "run" / ".lock", tmp_path / "run"):
+        (one, why), (other, that) = by_two(*train, "--model", "popularity")
+    assert (one, other) == (2, 2)
+    assert "another process is working on it" in why
+    assert "the first process could not claim" in that
 
 
 @pytest.mark.slow

@@ -44,7 +44,18 @@ def cached(corpus: Corpus, recipe: Recipe, make: Callable[[], Parts]) -> Parts:
     found = find(corpus, recipe)
     if found is not None:
         return found
-    parts = make()
+    try:
+        parts = make()
+    except DataError as error:
+        if corpus.has_text or corpus.kind != "text":
+            raise
+        wanted = ", ".join(f"{name} = {json.dumps(value)}" for name, value in recipe.items())
+        raise DataError(
+            f"prepared without its text, and not for what is asked for now: {wanted}",
+            path=corpus.folder,
+            hint="give the system the settings it was prepared with, or prepare the original "
+            "corpus with these (--set prepare.NAME=VALUE)",
+        ) from error
     folder = place(corpus, recipe)
     if folder is not None and len(corpus) >= WORTH_WRITING:
         try:

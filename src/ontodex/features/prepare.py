@@ -1,5 +1,6 @@
 """A folder that travels: corpora without text, with everything that was computed from it.
 
+    out/prepared.json       from which corpora and with which settings, and whether it is finished
     out/<name>/             ids, labels, keywords
     out/<name>/features/    token ids, and phrases when asked for
     out/<train>/vectors/    word vectors of the training words, in half precision, when asked for
@@ -11,14 +12,19 @@ on a machine that has only the core. Words come from the first corpus, the train
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ontodex.errors import DataError
+from ontodex.errors import DataError, OntodexError
 from ontodex.features import cache
 from ontodex.features.label_graph import LabelGraphConfig, graph_vectors
 from ontodex.features.phrases import (
@@ -46,11 +52,15 @@ from ontodex.features.vectors import (
     train_vectors,
     write_vectors,
 )
+from ontodex.files import digest, write_text
 from ontodex.types import Corpus, LabelSpace, Ontology
 
 logger = logging.getLogger(__name__)
 
 SET_WINDOW = 20  # places of a keyword or label list that see each other: practically all
+NOTE = "prepared.json"
+
+Plan = dict[str, Any]  # JSON values: all that decides what a folder holds
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,20 @@ class PrepareConfig(LabelGraphConfig, PhraseConfig, TokenConfig):
             raise ValueError(f"max_length must be at least 0, not {self.max_length}")
 
 
+def names_of(paths: Sequence[Path], out: Path) -> dict[str, Path]:
+    """The name that each corpus will have in `out`: its file's, without any ending."""
+    named: dict[str, Path] = {}
+    for path in paths:
+        name = path.name.split(".")[0]
+        if name in named:
+            raise DataError(
+                f"{named[name]} and {path} would both be {out / name}",
+                hint="give one of them another name, by a copy or a link",
+            )
+        named[name] = path
+    return named
+
+
 def prepare(
     corpora: Mapping[str, Corpus],
     out: Path,
@@ -90,31 +114,38 @@ def prepare(
     """Write each corpus to `out/<name>`; the first is the training corpus. The carried corpora.
     Label vectors are trained on `label_lists` (with ancestors, say), else on the labels as given;
     those of the label graph for each part of the training corpus that is to be `learned` from.
+    A folder that holds just this already is left as it is; one that holds anything else is refused.
     """
-    for name, corpus in corpora.items():
-        _check_place(corpus, out / name)
     train = next(iter(corpora.values()))
     if train.kind == "text":
         check_fields(train, config)
-    carried = {name: corpus.carry(out / name) for name, corpus in corpora.items()}
-    if train.kind == "text":
-        tokens = _train_tokens(train, config)
-        known = frozenset(tokens.words) - {""}
-        for name, corpus in corpora.items():
-            _write_tokens(corpus, carried[name], known, config)
-        if config.phrases:
-            _write_phrases(train, corpora, carried, config)
-        if config.vectors:
-            write_vectors(out / next(iter(corpora)) / PREPARED, _vectors(tokens, known, config))
-        if config.set_vectors:
-            place = out / next(iter(corpora))
-            lists = list(train.labels()) if label_lists is None else label_lists
-            write_vectors(place / KEYWORDS, _set_vectors(_keywords(train, config), config))
-            write_vectors(place / LABELS, _set_vectors(lists, config))
-    if config.graph_vectors:
-        for part in learned or [train]:
-            labels = LabelSpace.of(part, ontology)
-            _keep(_same_part(part, carried), *graph_vectors(part, labels, config))
+    learned = learned or [train]
+    plan = _plan(corpora, config, label_lists, learned, ontology)
+    if _is_done(corpora, out, plan):
+        logger.info(
+            "%s: is there already, prepared from the same corpora with the same settings", out
+        )
+        return {name: Corpus.open(out / name) for name in corpora}
+    with _claimed(out, plan):
+        carried = {name: corpus.carry(out / name) for name, corpus in corpora.items()}
+        if train.kind == "text":
+            tokens = _train_tokens(train, config)
+            known = frozenset(tokens.words) - {""}
+            for name, corpus in corpora.items():
+                _write_tokens(corpus, carried[name], known, config)
+            if config.phrases:
+                _write_phrases(train, corpora, carried, config)
+            if config.vectors:
+                write_vectors(out / next(iter(corpora)) / PREPARED, _vectors(tokens, known, config))
+            if config.set_vectors:
+                place = out / next(iter(corpora))
+                lists = list(train.labels()) if label_lists is None else label_lists
+                write_vectors(place / KEYWORDS, _set_vectors(_keywords(train, config), config))
+                write_vectors(place / LABELS, _set_vectors(lists, config))
+        if config.graph_vectors:
+            for part in learned:
+                labels = LabelSpace.of(part, ontology)
+                _keep(_same_part(part, carried), *graph_vectors(part, labels, config))
     return carried
 
 
@@ -124,18 +155,97 @@ def _same_part(part: Corpus, carried: Mapping[str, Corpus]) -> Corpus:
     return whole if part.rows is None else whole.select(part.rows)
 
 
-def _check_place(corpus: Corpus, folder: Path) -> None:
-    """A folder is replaced only when it is a carried corpus, never one that holds text."""
-    if not folder.exists():
-        return
-    if not (folder / "corpus.json").exists() or Corpus.open(folder).has_text:
-        raise DataError(
-            "is there already and is not a prepared corpus",
-            path=folder,
-            hint="choose another --out",
+def _plan(
+    corpora: Mapping[str, Corpus],
+    config: PrepareConfig,
+    label_lists: Sequence[Sequence[str]] | None,
+    learned: Sequence[Corpus],
+    ontology: Ontology | None,
+) -> Plan:
+    """What the folder will be made from; only what these settings make use of."""
+    plan: Plan = {
+        "settings": asdict(config),
+        "corpora": [[name, corpus.key] for name, corpus in corpora.items()],  # the first trains
+    }
+    if Path(config.vectors).is_file():
+        plan["contents of the vector file"] = digest(Path(config.vectors))
+    if config.set_vectors:
+        plan["label lists"] = _digest(label_lists)
+    if config.graph_vectors:
+        plan["parts to learn from"] = [part.key for part in learned]
+        plan["ontology"] = _digest(
+            ontology and [(label, ontology.parents_of(label)) for label in ontology.ids]
         )
-    if corpus.folder is not None and corpus.folder.resolve() == folder.resolve():
-        raise DataError("a corpus cannot be prepared over itself", path=folder)
+    as_read_back: Plan = json.loads(json.dumps(plan))  # tuples are lists there
+    return as_read_back
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+
+
+def _is_done(corpora: Mapping[str, Corpus], out: Path, plan: Plan) -> bool:
+    """Whether the folder holds just this; refused where it holds something else."""
+    for name, corpus in corpora.items():
+        if corpus.folder is not None and corpus.folder.resolve() == (out / name).resolve():
+            raise DataError("a corpus cannot be prepared over itself", path=out / name)
+    note = out / NOTE
+    if not note.exists():
+        there = next((out / name for name in corpora if (out / name).exists()), None)
+        if there is not None:
+            raise DataError(
+                "is there already, and nothing says how it was prepared",
+                path=there,
+                hint="choose another --out",
+            )
+        return False
+    try:
+        found = json.loads(note.read_text(encoding="utf-8"))
+        other = _difference(found["plan"], plan)
+        is_finished = bool(found["finished"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"is not a note of `ontodex prepare` ({error})", path=note, hint="choose another --out"
+        ) from error
+    if other:
+        raise DataError(other, path=out, hint="choose another --out, or remove that folder first")
+    return is_finished and all((out / name / "corpus.json").exists() for name in corpora)
+
+
+def _difference(old: Plan, new: Plan) -> str:
+    """In words, where two plans differ; "" where they do not."""
+    for name, value in new["settings"].items():
+        if (before := old["settings"].get(name)) != value:
+            return f"was prepared with {name} = {before!r}, not {value!r}"
+    names = [", ".join(name for name, _ in plan["corpora"]) for plan in (old, new)]
+    if names[0] != names[1]:
+        return f"holds {names[0]}, not {names[1]}"
+    for (name, before), (_, now) in zip(old["corpora"], new["corpora"], strict=True):
+        if before != now:
+            return f"was prepared from other documents in {name}"
+    what = next((key for key in {**old, **new} if old.get(key) != new.get(key)), None)
+    return f"was prepared with other {what}" if what else ""
+
+
+@contextlib.contextmanager
+def _claimed(out: Path, plan: Plan) -> Iterator[None]:
+    """Say in the folder what it is being made from, so that after a kill the same command finishes
+    it and no other mixes with it. Where settings or documents are refused it is given back."""
+    _note(out, plan, finished=False)
+    try:
+        yield
+    except OntodexError:
+        for name, _ in plan["corpora"]:
+            shutil.rmtree(out / name, ignore_errors=True)
+        (out / NOTE).unlink()
+        if not any(out.iterdir()):
+            out.rmdir()
+        raise
+    _note(out, plan, finished=True)
+
+
+def _note(out: Path, plan: Plan, *, finished: bool) -> None:
+    write_text(out / NOTE, json.dumps({"finished": finished, "plan": plan}, indent=1) + "\n")
 
 
 def _train_tokens(train: Corpus, config: PrepareConfig) -> Tokens:

@@ -358,7 +358,7 @@ class Levelwise:
             self.has_warned = True
             logger.warning(
                 "this run has learned from authors' keywords and these documents have none: it "
-                "will find less; give theirs, for example with --keyword"
+                "will find less; give theirs: --keyword, or `keywords` in a table or JSON lines"
             )
         return self.reading.streams(corpus, self.device)
 

@@ -106,8 +106,10 @@ def detect(path: Path) -> str:
     """The format of a file by its first 64 KiB, or a sentence about what was seen."""
     with open_bytes(path) as file:
         raw = file.read(_HEAD)
-    head = raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8", errors="replace").lstrip()
-    lines = [line.rstrip("\r") for line in head.split("\n")]
+    text = raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8", errors="replace")
+    head = text.lstrip()
+    # Not of `head`: a tab before the first child is the empty parent of an edge.
+    lines = [line.rstrip("\r") for line in text.split("\n")]
     if len(raw) == _HEAD:
         lines.pop()  # cut in the middle
     lines = [line for line in lines if line.strip()]
@@ -141,14 +143,18 @@ def _is_mesh_row(line: str) -> bool:
 
 
 def _are_edges(lines: list[str]) -> bool:
-    """Two ids a line: between tabs anything without spaces, between spaces only with digits."""
+    """Two ids a line: between spaces only with digits, between tabs anything, but with spaces in it
+    only where some child is the parent of others."""
     for line in lines:
         ends = line.split("\t") if "\t" in line else line.split()
-        if len(ends) != 2 or any(" " in end for end in ends):
+        if len(ends) != 2:
             return False
         if "\t" not in line and not all(re.search(r"\d", end) for end in ends):
             return False
-    return bool(lines)
+    pairs = [line.split("\t") for line in lines if "\t" in line]
+    parents = {parent for parent, child in pairs if parent != child}
+    has_spaces = any(" " in end for pair in pairs for end in pair)
+    return bool(lines) and (not has_spaces or any(child in parents for _, child in pairs))
 
 
 # Asked in this order: the first that says yes names the format.
@@ -171,7 +177,7 @@ _SIGNS: dict[str, Callable[[str, list[str]], bool]] = {
         mesh.TREE_NUMBER.fullmatch(line.rpartition(";")[2]) for line in lines
     ),
     "annif-tsv": lambda head, lines: bool(lines) and all(
-        re.match(r"<[^<>\s]+>\t", line) for line in lines
+        re.match(r"<[^<>\t]+>\t", line) for line in lines
     ),
     "annif-csv": lambda head, lines: bool(lines) and bool(
         {"uri"} < set(lines[0].replace('"', "").split(","))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,23 @@ from ontodex.types import Ontology
 VERSION = 1
 UNDETERMINED = "und"  # the language of names in files that state none
 _OPENING = '"concepts": ['
+_TEXT_FIELDS = ("title", "abstract", "abstractText", "body", "text")  # of documents, not concepts
+
+
+class _Repeating(dict[str, Any]):
+    """A JSON object that gives some key more than once; `pairs` has every one of them."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.pairs = pairs
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else _Repeating(pairs)
+
+
+_JSON = json.JSONDecoder(object_pairs_hook=_object)
 
 
 def read_json(path: Path) -> Ontology:
@@ -34,11 +52,16 @@ def read_json(path: Path) -> Ontology:
         first = file.readline(10_000_000)
         if first.rstrip().endswith(_OPENING.encode()):
             return _saved(path)
-        content = _parsed(first + file.read(), path, 1)
+        rest = file.read()
+    if rest:
+        _refuse_documents(_alone(first), path)
+    content = _parsed(first + rest, path, 1)
+    _refuse_documents(content, path)
     if isinstance(content, dict) and isinstance(content.get("concepts"), list):
         header, records = content, content["concepts"]
     elif isinstance(content, dict):
-        header, records = {}, [_with_id(key, record) for key, record in content.items()]
+        pairs = content.pairs if isinstance(content, _Repeating) else content.items()
+        header, records = {}, [_with_id(key, record) for key, record in pairs]
     elif isinstance(content, list):
         header, records = {}, content
     else:
@@ -46,9 +69,43 @@ def read_json(path: Path) -> Ontology:
     return _from_records(((None, record) for record in records), header, path)
 
 
+def _alone(line: bytes) -> Any:
+    """What a line is by itself; None where its JSON goes on in the next."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _refuse_documents(content: Any, path: Path) -> None:
+    """Say so where this is one document, or the first of a corpus with one a line."""
+    if not isinstance(content, dict) or "concepts" in content:  # those may have a title
+        return
+    if any(_is_text(content.get(name)) for name in _TEXT_FIELDS):
+        raise DataError(
+            "looks like a corpus, not an ontology: it begins with a document that has "
+            + ", ".join(content),
+            path=path,
+            hint="as the ontology (--ontology) give a file of concepts, with their ids and names; "
+            "in a corpus each document has an id",
+        )
+
+
+def _once(value: Any, path: Path, line: int | None = None) -> Any:
+    """The value, unless it is an object in which a field would hide another of the same name."""
+    if isinstance(value, _Repeating):
+        (name, _), *_ = Counter(name for name, _ in value.pairs).most_common(1)
+        raise DataError(
+            f"{name!r} is given twice in one object", path=path, line=line, hint="keep one of them"
+        )
+    return value
+
+
 def _with_id(key: str, record: Any) -> Any:
     known = isinstance(record, dict) and ("id" in record or "concept_id" in record)
-    return record if known or not isinstance(record, dict) else {"id": key, **record}
+    if known or not isinstance(record, dict) or isinstance(record, _Repeating):
+        return record  # the last is refused with the name of what it repeats
+    return {"id": key, **record}
 
 
 def _saved(path: Path) -> Ontology:
@@ -69,7 +126,9 @@ def _lines(lines: Iterable[tuple[int, str]], path: Path) -> Iterator[tuple[int, 
 
 def _parsed(text: str | bytes, path: Path, line: int) -> Any:
     try:
-        return json.loads(text)
+        if isinstance(text, bytes):
+            text = text.decode(json.detect_encoding(text), "surrogatepass")  # as json.loads does
+        return _JSON.decode(text)
     except json.JSONDecodeError as error:
         where = line + error.lineno - 1
         raise DataError(f"not JSON ({error.msg})", path=path, line=where) from error
@@ -82,7 +141,7 @@ def _parsed(text: str | bytes, path: Path, line: int) -> Any:
 def _from_records(
     records: Iterable[tuple[int | None, Any]], header: Mapping[str, Any], path: Path
 ) -> Ontology:
-    if header.get("version", VERSION) != VERSION:
+    if _once(header, path).get("version", VERSION) != VERSION:
         raise DataError(
             f"is of version {header['version']!r}; this ontodex reads version {VERSION}", path=path
         )
@@ -101,7 +160,7 @@ def _concept(record: Any, path: Path, line: int | None) -> Concept:
     """A concept from a JSON object, by our names for the fields or those of EuroVoc's file."""
     if not isinstance(record, dict):
         raise DataError(f"a concept must be an object, not {record!r:.40}", path=path, line=line)
-    label = record.get("id", record.get("concept_id"))
+    label = _once(record, path, line).get("id", record.get("concept_id"))
     if not isinstance(label, str | int) or label == "":
         raise DataError(f"no id; this object has {sorted(record)}", path=path, line=line)
     names: dict[str, str] = _field(record, "names", path, line)
@@ -184,7 +243,7 @@ def _field(record: Mapping[str, Any], name: str, path: Path, line: int | None = 
         raise DataError(
             f"{name!r} must be {shape.words}, not {_dump(value):.60}", path=path, line=line
         )
-    return value
+    return _once(value, path, line)
 
 
 def write_json(ontology: Ontology, file: IO[bytes]) -> None:

@@ -8,6 +8,7 @@ and, where it applies,
     WRITES_FROM_CORPUS = True           `write` needs the documents twice and gets a `Corpus`
     TAKES_TEXT_FIELDS = True            `read` takes the names of further text fields
     sources(path) -> list[Path]         all files read, when it is not just `path`
+    targets(path) -> list[Path]         all files that may be written, when it is not just `path`
     n_features(path) -> int             of formats that hold features
 Adding a format is its module and its line in FORMATS; the tests find it there.
 """
@@ -118,6 +119,13 @@ def format_of_name(path: Path) -> str:
 def writable() -> list[str]:
     """The formats that can be written."""
     return [name for name in FORMATS if hasattr(find(name), "write")]
+
+
+def targets(path: Path, format: str) -> list[Path]:
+    """The files or the folder that `write_docs` puts at `path`, without lists of labels, which it
+    adds to."""
+    module = find(format)
+    return list(module.targets(path)) if hasattr(module, "targets") else [path]
 
 
 class Reading(Iterator[Doc]):
@@ -255,6 +263,7 @@ __all__ = [
     "format_of_name",
     "open_corpus",
     "read_docs",
+    "targets",
     "writable",
     "write_docs",
 ]

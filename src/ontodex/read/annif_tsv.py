@@ -19,8 +19,10 @@ _SUBJECTS = re.compile(r"[^\t]*\t(?:\s*(?:<[^<>\s]+>|[a-z]+://\S+))*\s*")
 
 def looks_like(head: Head) -> bool:
     """Text, a tab, and nothing but concepts after it, in most lines; some have concepts."""
-    return head.mostly(_SUBJECTS.fullmatch) and any(
-        line.partition("\t")[2].strip() for line in head.lines
+    return (
+        head.mostly(_SUBJECTS.fullmatch)
+        and any(line.partition("\t")[2].strip() for line in head.lines)
+        and not head.is_edge_list
     )
 
 

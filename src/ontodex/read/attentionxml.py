@@ -45,6 +45,11 @@ def sources(path: Path) -> list[Path]:
     return list(PAIR.existing(path))
 
 
+def targets(path: Path) -> list[Path]:
+    """Both files."""
+    return list(PAIR.named(path))
+
+
 def read(path: Path) -> Iterator[Doc]:
     """The documents, numbered from 1."""
     return paired_records(*PAIR.existing(path), _parse)

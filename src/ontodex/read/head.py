@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,8 @@ from ontodex.files import BOM, open_bytes
 _BYTES = 2**18
 _LONGEST_LINE = 2**26  # a first document of 10 MB on one line must still be recognised
 _LINES = 100
+# Nobody labels a document with an address and writes another address as its text.
+_EDGE = re.compile(r"\t\S+|[0-9]+\t[0-9]+|[a-z]+://\S+\t[a-z]+://\S+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +73,17 @@ class Head:
         """Whether more than half of the first lines fit, from the one after `skip` lines on."""
         lines = self.lines[skip:_LINES] if self.start else ()
         return 2 * sum(map(bool, map(fits, lines))) > len(lines)
+
+    @cached_property
+    def is_edge_list(self) -> bool:
+        """Whether these are an ontology's lines of parent, tab, child rather than labels and text:
+        both are numbers or both addresses, or some child is the parent of others."""
+        lines = [line for line in self.lines[:_LINES] if line.strip()]
+        pairs = [line.split("\t") for line in lines]
+        if not pairs or any(len(pair) != 2 for pair in pairs):
+            return False
+        parents = {parent for parent, child in pairs if parent != child}
+        return all(map(_EDGE.fullmatch, lines)) or any(child in parents for _, child in pairs)
 
     def cells(self, delimiter: str) -> list[str]:
         """The first line as the header of a table."""

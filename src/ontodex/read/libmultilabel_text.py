@@ -17,12 +17,15 @@ HOLDS = Holds(breaks=LINE_OR_TAB, id_forbids=LINE_OR_TAB, label_forbids=SPACE)
 
 
 def looks_like(head: Head) -> bool:
-    """Two or three columns in most lines, the last of several words; a first column of concepts
-    in angle brackets is a vocabulary's."""
+    """Two or three columns in most lines, as many as in the first, the last of several words; a
+    first column of concepts in angle brackets is a vocabulary's."""
+    first = head.lines[0]
     return (
-        not head.lines[0].startswith(("<", "{"))
+        not first.startswith(("<", "{"))
+        and first.count("\t") in (1, 2)  # Turtle is indented by tabs, but not from the start
+        and head.mostly(partial(_has_tabs, first.count("\t")))
         and head.mostly(lambda line: " " in line.rpartition("\t")[2].strip())
-        and any(head.mostly(partial(_has_tabs, count)) for count in (1, 2))
+        and not head.is_edge_list
     )
 
 

@@ -146,12 +146,21 @@ def _claimed(file: IO[bytes]) -> int:
     return math.prod(shape) * int(dtype.itemsize)
 
 
+def targets(path: Path) -> list[Path]:
+    """X in both forms: which it will be is not known before the documents are. And Y."""
+    return list(dict.fromkeys([*_named(path, SPARSE), *_named(path, DENSE)]))
+
+
+def _named(path: Path, pair: Pair) -> tuple[Path, Path]:
+    """X and Y of a pair."""
+    shared = SPARSE.shared(path.name) or DENSE.shared(path.name) or path.name
+    return path.with_name(pair.first.format(shared)), path.with_name(pair.second.format(shared))
+
+
 def write(corpus: Corpus, path: Path) -> int:
     """Write X (.npy for dense features) and Y; labels that are not numbers go to a list."""
     x = corpus.features()
-    shared = SPARSE.shared(path.name) or DENSE.shared(path.name) or path.name
-    pair = SPARSE if isinstance(x, csr_array) else DENSE
-    x_path, y_path = (path.with_name(name.format(shared)) for name in (pair.first, pair.second))
+    x_path, y_path = _named(path, SPARSE if isinstance(x, csr_array) else DENSE)
     columns = number_labels(corpus, x_path, LABELS)
     y = _label_matrix(corpus, columns)
     with atomic(x_path) as x_file, atomic(y_path) as y_file:

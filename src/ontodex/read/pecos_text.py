@@ -24,8 +24,14 @@ _LABELLED = re.compile(r"(?:[0-9]+(?:::[-+0-9.eE]+)?(?:,|(?=\t)))*\t")
 
 
 def looks_like(head: Head) -> bool:
-    """Label numbers before the first tab of most lines; two tabs in each are LibMultiLabel's."""
-    return head.mostly(_LABELLED.match) and not head.mostly(lambda line: line.count("\t") == 2)
+    """Label numbers before the first tab of most lines; two tabs in each are LibMultiLabel's. The
+    first line too: Turtle and XML may be indented by tabs, but do not begin with one."""
+    return (
+        head.mostly(_LABELLED.match)
+        and _LABELLED.match(head.lines[0]) is not None
+        and not head.mostly(lambda line: line.count("\t") == 2)
+        and not head.is_edge_list
+    )
 
 
 def sources(path: Path) -> list[Path]:

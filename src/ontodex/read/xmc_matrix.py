@@ -71,6 +71,11 @@ def read(path: Path) -> Iterator[Doc]:
     return Records(features_path, counted(lines, n_docs, features_path), parse)
 
 
+def targets(path: Path) -> list[Path]:
+    """Both matrices."""
+    return list(PAIR.named(path))
+
+
 def write(corpus: Corpus, path: Path) -> int:
     """Write both matrices; labels that are not numbers go to labels.txt."""
     features_path, labels_path = PAIR.named(path)
