@@ -255,6 +255,17 @@ def _give_back(out: Path) -> None:
             (out / name).unlink(missing_ok=True)
 
 
+def has_taken(run: Run, corpus: Corpus) -> bool:
+    """Whether the run learned from just these documents, in training or in an update."""
+    return corpus.key in (run.about["train"]["key"], *_updates(run))
+
+
+def _updates(run: Run) -> list[str]:
+    """The keys of corpora that were taken; older runs know only the last."""
+    updates = run.about.get("updates", {})
+    return list(updates.get("keys") or filter(None, [updates.get("last")]))
+
+
 def update(folder: str | Path, corpus: Corpus, *, device: str = "cpu") -> Run:
     """The run with more documents, without retraining; labels it did not know get new columns.
 
@@ -268,9 +279,7 @@ def update(folder: str | Path, corpus: Corpus, *, device: str = "cpu") -> Run:
             f"the system {old.settings.name!r} cannot take documents without training",
             hint="train anew on all documents, or use a system that can: dxml, knn",
         )
-    before = old.about.get("updates", {"documents": 0, "keys": []})
-    keys = before.get("keys", [before.get("last")])  # older runs know only the last
-    if corpus.key in (old.about["train"]["key"], *keys):
+    if has_taken(old, corpus):
         raise RunError(
             f"{folder}: has taken these documents already", hint="give only documents that are new"
         )
@@ -279,6 +288,7 @@ def update(folder: str | Path, corpus: Corpus, *, device: str = "cpu") -> Run:
     given = sorted({label for own in corpus.labels() for label in own})
     _doubt_strangers(given, labels.ontology, "new")
     old.model.update(corpus, labels)
+    documents = old.about.get("updates", {}).get("documents", 0) + len(corpus)
     with atomic_folder(folder) as new:
         for name in ("config.toml", "ontology.json", "log.jsonl"):
             if (folder / name).exists():
@@ -288,7 +298,7 @@ def update(folder: str | Path, corpus: Corpus, *, device: str = "cpu") -> Run:
         old.model.save(new / "model")
         old.decision.for_labels(labels).save(new / "decision.json")
         about = {key: value for key, value in old.about.items() if key not in ("format", "files")}
-        added = {"documents": before["documents"] + len(corpus), "keys": [*keys, corpus.key]}
+        added = {"documents": documents, "keys": [*_updates(old), corpus.key]}
         store.finish(new, {**about, "labels": labels.n_seen, "updates": added})
         if digest(folder / "manifest.json") != manifest:
             raise RunError(

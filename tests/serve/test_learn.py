@@ -100,6 +100,18 @@ def test_decisions_are_learned_once(folder, database):
     assert load(folder).model.memory.shape[0] == first.model.memory.shape[0] + 10
 
 
+def test_documents_that_were_taken_before_are_not_taken_twice(folder, database):
+    """The same documents, brought in and decided again."""
+    decide(database, NEWTS[:10], accept=["newt"])
+    first = learn(folder, database)
+    taken = load(folder).model.memory.shape[0]
+    decide(database, NEWTS[:10], accept=["newt"])
+    again = learn(folder, database)
+    assert (first.documents, again.documents) == (10, 10)
+    assert (first.remembered, again.remembered) == (10, 0)
+    assert load(folder).model.memory.shape[0] == taken
+
+
 def test_undone_and_replaced_decisions_are_not_learned(database):
     (number,) = database.add_documents(NEWTS[:1], batch="b", who="ada")
     wrong, *_ = database.decide([Judgement(number, "oak", "accept")], who="ada")

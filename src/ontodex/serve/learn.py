@@ -28,6 +28,7 @@ from ontodex.decide.ofo import OFO
 from ontodex.errors import RunError
 from ontodex.files import atomic_folder, digest
 from ontodex.models.base import LearnsJudged, Updates
+from ontodex.recipe import has_taken
 from ontodex.recipe import update as remember
 from ontodex.run import Run, load
 from ontodex.serve.database import Database, Row, doc_of
@@ -123,7 +124,7 @@ def learn(folder: Path, database: Database, *, device: str = "cpu") -> Lesson:
         before,
         after,
         _moved(run, taught),
-        sum(one.is_done for one in judged) if taken and isinstance(run.model, Updates) else 0,
+        _remembered(taught) - _remembered(run),
         taken,
     )
 
@@ -212,10 +213,13 @@ def _taught(folder: Path, judged: Sequence[Judged], learned: dict[str, int], dev
     elif isinstance(decision.rule, OFO):
         ranking = run.rank(_corpus(judged))
         decision = decision.update(ranking, *_matrices(judged, run.labels))
-    done = [one for one in judged if one.is_done]
-    if done and isinstance(run.model, Updates):
-        docs = [dataclasses.replace(one.doc, labels=one.accepted) for one in done]
-        run = remember(folder, Corpus.of(docs), device=device)
+    done = Corpus.of(
+        dataclasses.replace(one.doc, labels=one.accepted)
+        for one in judged
+        if one.is_done
+    )
+    if len(done) and isinstance(run.model, Updates) and not has_taken(run, done):
+        run = remember(folder, done, device=device)
         decision = decision.for_labels(run.labels)
     decision.save(folder / "decision.json")
     about = {key: value for key, value in run.about.items() if key not in ("format", "files")}
@@ -240,6 +244,10 @@ def _matrices(judged: Sequence[Judged], labels: LabelSpace) -> tuple[csr_array, 
         return csr_array((ones, indices, indptr), shape=(len(rows), len(labels)))
 
     return matrix([one.accepted for one in judged]), matrix([one.rejected for one in judged])
+
+
+def _remembered(run: Run) -> int:
+    return int(run.about.get("updates", {}).get("documents", 0))
 
 
 def _moved(before: Run, after: Run) -> int:
