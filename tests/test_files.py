@@ -28,6 +28,12 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_rest(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_folder_in_the_place_of_a_file_is_named_as_it_was_given(tmp_path):
+    with pytest.raises(IsADirectoryError) as met:
+        write_text(tmp_path, "text")
+    assert met.value.filename == str(tmp_path)
+
+
 def test_a_folder_that_fails_leaves_the_old_folder_and_no_rest(tmp_path):
     with atomic_folder(tmp_path / "d") as folder:
         (folder / "f").write_text("old")

@@ -100,3 +100,12 @@ def test_the_commands_say_it_and_end_with_code_2(run, command, words):
     assert done.returncode == 2, done.stderr
     assert SAID.encode() in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["docs.jsonl", "docs.csv.gz", "DOCS.TSV"])
+def test_a_corpus_is_not_read_as_one_text(tmp_path, name):
+    file = tmp_path / name
+    file.write_text('{"id": "1", "text": "trout"}\n')
+    refused = refusal(str(file))
+    assert str(refused) == f"{file}: holds many documents, and this takes one"
+    assert f"ontodex index RUN {file} OUT" in refused.hint

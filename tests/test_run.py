@@ -588,7 +588,7 @@ def test_a_language_that_the_ontology_does_not_have_is_said(folder, tmp_path):
     for words in (["suggest", str(folder), "trout"], ["index", str(folder), *table]):
         done = CliRunner().invoke(app, [*words, "--language", "xx"])
         assert done.exit_code == 0
-        assert "xx: not a language of the ontology, which has de, en\n" in done.stderr
+        assert "xx: not one of the ontology, whose names are in de, en\n" in done.stderr
     done = CliRunner().invoke(app, ["suggest", str(folder), "trout", "--language", "de"])
     assert done.stderr == ""
 

@@ -638,8 +638,9 @@ def _warn_of_language(language: str | None, ontology: Ontology | None) -> None:
     if ontology is None:
         _complain(f"--language {language}: this run has no ontology, so ids stand for names")
     elif language not in ontology.names:
-        known = ", ".join(sorted(ontology.names)) or "none"
-        _complain(f"--language {language}: not a language of the ontology, which has {known}")
+        tags = ("no stated language" if tag == "und" else tag for tag in sorted(ontology.names))
+        known = ", ".join(tags) or "none"
+        _complain(f"--language {language}: not one of the ontology, whose names are in {known}")
 
 
 def _print(value: Any, as_json: bool, text: Any) -> None:

@@ -88,6 +88,8 @@ def _is_at(path: Path, file: IO[str]) -> bool:
 @contextlib.contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """The name of a file to write, which becomes `path` when the block ends well."""
+    if path.is_dir():  # said of the place that was named, not of the temporary file
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _part(path)
     try:

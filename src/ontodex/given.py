@@ -12,6 +12,7 @@ from ontodex.errors import DataError
 from ontodex.files import BOM, decode, read_lines
 from ontodex.types import Doc
 
+TABLE_ENDINGS = {".csv", ".jsonl", ".parquet", ".tsv"}  # packed or not
 OFFICE_ENDINGS = (".html", ".htm", ".pdf", ".docx")
 # One word that ends so is the name of a file, not a text.
 FILE_ENDINGS = (
@@ -39,6 +40,11 @@ def text_of(given: str) -> str:
         return _argument(given, "TEXT")
     if file.suffix.lower() in OFFICE_ENDINGS:
         return _extracted(file)
+    if TABLE_ENDINGS & {suffix.lower() for suffix in file.suffixes}:
+        raise DataError(
+            f"{given}: holds many documents, and this takes one",
+            hint=f"index them all with `ontodex index RUN {given} OUT`, or give one text",
+        )
     return "\n".join(line for _, line in read_lines(file))
 
 

@@ -214,9 +214,7 @@ def _taught(folder: Path, judged: Sequence[Judged], learned: dict[str, int], dev
         ranking = run.rank(_corpus(judged))
         decision = decision.update(ranking, *_matrices(judged, run.labels))
     done = Corpus.of(
-        dataclasses.replace(one.doc, labels=one.accepted)
-        for one in judged
-        if one.is_done
+        dataclasses.replace(one.doc, labels=one.accepted) for one in judged if one.is_done
     )
     if len(done) and isinstance(run.model, Updates) and not has_taken(run, done):
         run = remember(folder, done, device=device)
