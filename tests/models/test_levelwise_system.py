@@ -791,11 +791,13 @@ def test_that_documents_have_no_keywords_is_said_once(system, monkeypatch, caplo
     monkeypatch.setattr(system, "has_warned", False)
     system.rank(some, 1)
     assert caplog.messages == []
-    system.rank(silent, 1)
-    system.explain(silent[0], 0)
-    assert [message.partition(":")[0] for message in caplog.messages] == [
-        "this run has learned from authors' keywords and these documents have none"
-    ]
+    strange = Corpus.of([dataclasses.replace(doc, keywords=("never met",)) for doc in TEST])
+    for documents in (silent, strange):
+        monkeypatch.setattr(system, "has_warned", False)
+        system.rank(documents, 1)
+        system.explain(documents[0], 0)
+    said = "this run has learned from authors' keywords and these documents have none that it knows"
+    assert [message.partition(":")[0] for message in caplog.messages] == [said] * 2
 
 
 def test_a_command_takes_keywords(tmp_path, caplog):

@@ -74,9 +74,12 @@ class Reading:
         return Streams(words, Ragged(encoded, device))
 
     def misses_keywords(self, corpus: Corpus) -> bool:
-        """Whether authors' keywords were learned from and no document here has any."""
-        learned = self.phrases is None and self.keywords is not None and bool(self.keywords.id_of)
-        return learned and len(corpus) > 0 and not any(map(any, corpus.keywords()))
+        """Whether authors' keywords were learned from and no document here has one of them."""
+        if self.phrases is not None or self.keywords is None or not len(corpus):
+            return False
+        known = self.keywords.id_of
+        found = (word.lower() in known for words in corpus.keywords() for word in words)
+        return bool(known) and not any(found)
 
     def tables(self, n_labels: int) -> Tables:
         """Vector tables of the right sizes."""

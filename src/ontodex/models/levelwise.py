@@ -357,8 +357,9 @@ class Levelwise:
         if not self.has_warned and self.reading.misses_keywords(corpus):
             self.has_warned = True
             logger.warning(
-                "this run has learned from authors' keywords and these documents have none: it "
-                "will find less; give theirs: --keyword, or `keywords` in a table or JSON lines"
+                "this run has learned from authors' keywords and these documents have none that it "
+                "knows: it will find less; give theirs: --keyword, or `keywords` in a table or "
+                "JSON lines"
             )
         return self.reading.streams(corpus, self.device)
 
