@@ -26,6 +26,17 @@ def test_a_corpus_becomes_another_format_by_the_name_of_the_target(corpus, tmp_p
     assert [doc.labels for doc in read_docs(tmp_path / "out.csv.gz")] == [("a", "b"), ()]
 
 
+def test_columns_of_other_names_become_the_text_where_they_are_named(tmp_path):
+    odd, out = tmp_path / "odd.csv", tmp_path / "out.jsonl"
+    odd.write_text("name,body text,title,labels\na,trout,Fish,fish\nb,,Oaks,oak\n")
+    named = ("body text", "name")
+    assert convert(odd, out, from_format="csv", text_fields=named) == (2, "documents")
+    assert [(dict(doc.fields), doc.labels) for doc in read_docs(out)] == [
+        ({"title": "Fish", "text": "trout\na"}, ("fish",)),
+        ({"title": "Oaks", "text": "b"}, ("oak",)),
+    ]
+
+
 def test_an_ontology_is_known_for_one(tmp_path):
     count, what = convert(ontology_path(), tmp_path / "out.obo")
     assert what == "concepts"

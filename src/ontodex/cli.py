@@ -147,6 +147,10 @@ def convert(
     to: Annotated[
         str | None, Option("--to", help="Format of OUT, if its name does not say.")
     ] = None,
+    text_field: Annotated[
+        list[str] | None,
+        Option(help="A field or column that becomes the text. May be repeated."),
+    ] = None,
 ) -> None:
     """Turn a corpus or an ontology into another format.
 
@@ -154,7 +158,9 @@ def convert(
     """
     from ontodex.convert import convert as convert_file
 
-    count, what = convert_file(source, target, from_format=from_, to_format=to)
+    count, what = convert_file(
+        source, target, from_format=from_, to_format=to, text_fields=text_field or ()
+    )
     typer.echo(f"{count:,} {what} written to {target}")
 
 

@@ -48,7 +48,8 @@ class Columns:
         if not self.fields:
             raise DataError(
                 f"no column with text; the columns are {list(names)}",
-                hint="name one of them as a text field",
+                hint="name the one with text: ontodex convert IN OUT.jsonl --from csv (or tsv, "
+                "parquet) --text-field NAME",
             )
 
     def doc(self, number: int, row: Mapping[str, Any]) -> Doc:
