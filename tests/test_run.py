@@ -146,6 +146,13 @@ def test_an_unfinished_run_is_not_loaded_and_can_be_started_again(copy):
     assert isinstance(run, Run)
 
 
+def test_what_is_no_run_at_all_is_not_taken_for_an_unfinished_one(tmp_path):
+    (tmp_path / "file").write_text("x")
+    for place, said in ((tmp_path, "not a run folder"), (tmp_path / "file", "is a file")):
+        with pytest.raises(RunError, match=said):
+            load(place)
+
+
 def test_a_finished_run_is_never_overwritten(folder):
     with pytest.raises(RunError, match="holds a finished run"):
         train(TABLES, folder, train=DOCS)

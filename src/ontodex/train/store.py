@@ -156,7 +156,13 @@ def is_finished(folder: Path) -> bool:
 def verify(folder: Path) -> dict[str, Any]:
     """The manifest of a run whose files are all as they were written; anything else is refused."""
     if not folder.is_dir():
-        raise RunError(f"{folder}: there is no such run folder", hint="train one: ontodex train")
+        what = "is a file, not a run folder" if folder.exists() else "there is no such run folder"
+        raise RunError(f"{folder}: {what}", hint="train one: ontodex train")
+    if not is_finished(folder) and not (folder / "config.toml").exists():
+        raise RunError(
+            f"{folder}: not a run folder, for it has neither manifest.json nor config.toml",
+            hint="name the folder that was the --out of ontodex train",
+        )
     if not is_finished(folder):
         raise RunError(
             f"{folder}: no manifest.json, so this is not a finished run",
