@@ -68,13 +68,12 @@ export function leaveEntry() {
 
 function showDocument() {
   leaveEntry();
-  const words = [
-    current.id || `document ${current.number}`,
-    `batch ${current.batch}`,
-    ...current.keywords,
-  ];
+  const listed = (words, between) =>
+    words.flatMap((word, at) => [at ? between : "", element("bdi", {}, word)]);
+  const { keywords } = current;
   byId("about").replaceChildren(
-    ...words.flatMap((word, at) => [at ? " · " : "", element("bdi", {}, word)]),
+    ...listed([current.id || `document ${current.number}`, `batch ${current.batch}`], " · "),
+    ...(keywords.length ? [" · keywords: ", ...listed(keywords, ", ")] : []),
   );
   byId("about").prepend(current.state === "done" ? "✓ done · " : "");
   byId("done").disabled = false;
