@@ -80,6 +80,8 @@ class Lesson:
 
     def text(self) -> str:
         """For people."""
+        if not self.documents:
+            return "no decisions that it has not learned: decide in the page, or name --database"
         lines = [
             f"{self.documents:,} documents with {self.accepted:,} accepted and "
             f"{self.rejected:,} rejected labels",
@@ -100,8 +102,10 @@ def learn(folder: Path, database: Database, *, device: str = "cpu") -> Lesson:
     manifest = digest(folder / "manifest.json") if store.is_finished(folder) else ""
     run = load(folder, device=device)
     learned: dict[str, int] = run.about.get("learned", {})
+    _check(run)
     judged, last = new_judgements(database, learned.get(database.id, 0))
-    _check(run, judged)
+    if not judged:  # as every night on which nobody decided anything: no error
+        return Lesson(0, 0, 0, 0, None, None, 0, 0, taken=False)
     learned = {**learned, database.id: last}
     held: list[Judged] = []
     others: list[Judged] = []
@@ -143,12 +147,7 @@ def _replaced(
     return taught
 
 
-def _check(run: Run, judged: Sequence[Judged]) -> None:
-    if not judged:
-        raise RunError(
-            f"{run.folder}: there are no decisions that it has not learned",
-            hint="decide in the page first, or name the --database",
-        )
+def _check(run: Run) -> None:
     if _thresholds(run) is None and not isinstance(run.model, Updates):
         raise RunError(
             f"{run.folder}: the rule {run.decision.config.rule!r} does not learn from decisions, "
