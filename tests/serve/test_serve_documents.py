@@ -316,7 +316,7 @@ def test_skos_is_turtle(decided):
 
 def test_marc_has_a_650_a_label(decided):
     lines = export(decided, format="marc").splitlines()
-    assert "=650  \\7$aFish$2small$0fish" in lines
+    assert "=650  \\7$aFish$2local$0fish" in lines
     assert lines[0] == '=001  =HYPERLINK("http://e")'
 
 

@@ -124,7 +124,8 @@ def write_marc(found: Iterator[Decided], served: Served) -> Iterator[str]:
         yield f"=001  {_marc(one.doc.id or str(one.number))}\n"
         for label in one.labels:
             name = _marc(served.name_of(label))
-            yield f"=650  \\7$a{name}$2{_marc(served.name)}$0{_marc(label)}\n"
+            # $2 is a code of MARC's list of vocabularies; which of them this is, no ontology says.
+            yield f"=650  \\7$a{name}$2local$0{_marc(label)}\n"
         yield "\n"
 
 
