@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ontodex.evaluate.ranking import precision_at
+from ontodex.evaluate.sets import set_metrics
 from ontodex.models.level_network import LevelwiseConfig
 from ontodex.models.levelwise import Levelwise
 from ontodex.models.pointer import PointerConfig
@@ -71,14 +72,13 @@ def named(ontology: Ontology, n_docs: int, seed: int) -> Corpus:
 
 
 def learned(config: LevelwiseConfig, train: Corpus, test: Corpus, labels: LabelSpace) -> Levelwise:
-    """A system that is above the floor on test documents and gives nearly all of them labels."""
+    """A system that is above the floor on test documents."""
     system, floor = Levelwise(config), Popularity(PopularityConfig())
     for one in (system, floor):
         one.fit(train, test, labels)
     gold = labels.gold(test)
     own, least = (precision_at(5, gold, one.rank(test, 5)).mean() for one in (system, floor))
     assert own > least + 0.05
-    assert (system.decide(test).columns[:, 0] >= 0).mean() > 0.8
     return system
 
 
@@ -97,6 +97,7 @@ def test_every_real_ontology_has_levels_that_are_learned(file, max_level):
     config = dataclasses.replace(CONFIG, max_level=max_level)
     labels = LabelSpace.of(train, ontology)
     system = learned(config, train, test, labels)
+    assert (system.decide(test).columns[:, 0] >= 0).mean() > 0.8, "nearly all have a label"
     assert 3 <= len(system.levels) <= max_level
     assert sum(map(len, system.levels)) == labels.n_seen
 
@@ -105,4 +106,7 @@ def test_clusters_of_labels_are_levels_for_bibtex():
     corpus = open_corpus(found("bibtex/bibtex_train.txt.gz"))
     train, test = corpus.select(np.arange(800)), corpus.select(np.arange(800, 1000))
     config = dataclasses.replace(CONFIG, ontology="cluster", max_level=3)
-    assert len(learned(config, train, test, LabelSpace.of(train)).levels) > 1
+    labels = LabelSpace.of(train)
+    system = learned(config, train, test, labels)
+    assert len(system.levels) > 1
+    assert set_metrics(labels.gold(test), system.decide(test))["MiF"] > 0.22

@@ -66,7 +66,7 @@ class Merge:
     ) -> None:
         """Learn from what the levels say of training documents out of fold."""
         gold = gold_of(train.gold, np.arange(self.hierarchy.n_answers))
-        self.sampling = Sampling.fit(self._answers(self.union(train.rankings, thresholds)), gold)
+        self.sampling = Sampling.fit(self.answers(self.union(train.rankings, thresholds)), gold)
         if self.config.merge == "pointer":
             pointer = Pointer(self.config.pointer, self.hierarchy, self.device)
 
@@ -130,13 +130,13 @@ class Merge:
         if self.config.merge == "pointer":
             assert self.pointer is not None
             return self.pointer.decode(self.predicted(rankings, thresholds))
-        union = self._answers(self.union(rankings, thresholds))
+        union = self.answers(self.union(rankings, thresholds))
         if self.config.merge == "threshold":
             return union
         assert self.sampling is not None
         return self.sampling.merge(union)
 
-    def _answers(self, ranking: Ranking) -> Ranking:
+    def answers(self, ranking: Ranking) -> Ranking:
         """The ranking without clusters, which no document can be told to have."""
         if not self.hierarchy.n_clusters:
             return ranking
@@ -146,7 +146,7 @@ class Merge:
         """All answers of the levels, calibrated within their level."""
         levels = zip(rankings, self.level_calibration, strict=True)
         calibrated = [calibration.apply(ranking) for ranking, calibration in levels]
-        return self._answers(side_by_side(calibrated))
+        return self.answers(side_by_side(calibrated))
 
     def _scored(self, rankings: Rankings, merged: Ranking) -> Ranking:
         """All answers by one score: what the pointer decoded in the upper half, the rest in the

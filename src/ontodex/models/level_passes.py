@@ -141,7 +141,6 @@ class Stage:
     at_level: Mapping[int, csr_array]  # the gold of each level, never expanded
     gold: csr_array  # the same of all levels: (documents, learned labels)
     dev_gold: csr_array
-    dev_whole: csr_array  # and the clusters that are true of dev documents
     tables: Tables
 
 

@@ -196,7 +196,6 @@ class Levelwise:
             at_level,
             csr_array(reduce(add, at_level.values())[:, : labels.n_seen]),
             dev_gold,
-            csr_array(dev_gold.maximum(reduce(add, dev_levels.values()))),
             self.reading.prepared_tables(train, labels.ids[: labels.n_seen]),
         )
 
@@ -259,7 +258,10 @@ class Levelwise:
         if not self.config.move_odds:
             moves = np.zeros(len(self.levels))
         elif is_last:
-            moves = best_moves(said.dev, stage.dev_whole, ofo.thresholds)
+            # Clusters are easily found: counted, they would outweigh the labels.
+            assert self.merging is not None
+            answers = [self.merging.answers(ranking) for ranking in said.dev]
+            moves = best_moves(answers, stage.dev_gold, ofo.thresholds)
         else:
             moves = matching_moves(said.train, said.dev, ofo.thresholds)
         self.passes.append(Pass(network, ofo, at_level, moves))
