@@ -59,7 +59,7 @@ def outline(found: Suggested, ontology: Ontology, *, language: str | None = None
         here.suggestion = suggestion
     by_label = {s.label: s for s in found.apart}
     apart = {s.label: s.probability for s in found.apart}
-    chosen = {s.label: s.probability for s in (*found.chosen, *found.shown)}
+    chosen = {s.label: s.probability for s in found.chosen}
     near = more_specific(chosen, apart, partial(above, ontology))
     places = []
     for label, level, node in _walk(top):

@@ -72,7 +72,7 @@ class Suggested:
     """Suggestions for a document, and what stands behind them."""
 
     shown: Sequence[Suggestion]
-    chosen: Sequence[Suggestion]  # shown or not, where a system decides by itself
+    chosen: Sequence[Suggestion]  # these, and where a system decides by itself the rest of its set
     apart: Sequence[Suggestion]  # all that had a chance, as probable as they are by themselves
 
 

@@ -231,7 +231,7 @@ class Levelwise:
         for one in self.levels:
             level[one.columns] = one.number
         above = csr_array(label_ancestors(labels)[:n, :n])
-        hierarchy = Hierarchy(level, above, labels.frequency[:n], n - self.n_labels)
+        hierarchy = Hierarchy(level, above, labels.frequency[:n], n_clusters=n - self.n_labels)
         return Merge(self.config, hierarchy, str(self.device))
 
     def _pass(
@@ -258,8 +258,8 @@ class Levelwise:
         if not self.config.move_odds:
             moves = np.zeros(len(self.levels))
         elif is_last:
-            # Clusters are easily found: counted, they would outweigh the labels.
             assert self.merging is not None
+            # Not clusters: these are easily found and would outweigh the labels.
             answers = [self.merging.answers(ranking) for ranking in said.dev]
             moves = best_moves(answers, stage.dev_gold, ofo.thresholds)
         else:
