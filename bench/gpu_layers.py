@@ -1,12 +1,13 @@
 """The costly layers of our networks on a GPU, each beside the plain form, in one run.
 
-    python bench/gpu_layers.py [attention encoder levels shapes]
+    python bench/gpu_layers.py [attention encoder levels shapes pooling]
 
 Label attention: forward, backward and BCE of one batch, up to the logits; "paper" attends to the
 LSTM's states and applies the fully connected layer to what each label read. Errors: distance of the
 logits, and of the gradient of the queries, from those of float64 on the same inputs, relative.
 Encoder: forward and backward of a BiLSTM. Levels: the same of one BiLSTM a level of `levelwise`.
-Shapes: the same of our kernel for them, by what one of its programs does at once.
+Shapes: the same of our kernel for them, by what one of its programs does at once. Pooling: chunk
+maxima of a level, by PyTorch's segment_reduce and by our kernel.
 Prints a Markdown table each; milliseconds are medians of 20 batches, memory is the peak above the
 inputs. Needs a CUDA device.
 """
@@ -42,12 +43,23 @@ LEVELS = [  # levels, documents, tokens, width, units
     (7, 128, 150, 384, 256),
     (1, 256, 300, 384, 256),
     (1, 128, 300, 384, 256),
+    (1, 128, 300, 256, 512),
 ]
-BOTH = [(16, 32, 4), (16, 32, 8), (32, 32, 4), (32, 32, 8)]
-SHAPES = {  # rows, columns, warps of a program; larger ones do not fit into a multiprocessor
-    "FORWARD": [*BOTH, (32, 64, 8), (64, 32, 4), (64, 32, 8)],
-    "BACKWARD": [*BOTH, (32, 16, 4), (32, 16, 8), (64, 16, 8)],
+POOLS = [  # documents, tokens, features, numbers of chunks
+    (256, 300, 512, [1, 2, 3, 4]),
+    (128, 150, 512, [1, 2, 3, 4, 5, 7, 8]),
+]
+SHAPES = {  # units: for each kernel, rows, depth, warps, stages of a program
+    256: {
+        "FORWARD": [(16, 32, 8, 3), (32, 32, 8, 3), (32, 16, 8, 4)],
+        "BACKWARD": [(16, 64, 8, 4), (32, 64, 8, 4), (32, 32, 8, 4)],
+    },
+    512: {
+        "FORWARD": [(16, 16, 8, 3), (16, 16, 8, 4), (32, 16, 16, 3)],
+        "BACKWARD": [(16, 64, 8, 3), (16, 32, 8, 4), (32, 32, 16, 4)],
+    },
 }
+RECURRENCES = {256: (8, 300, 256), 512: (2, 300, 128)}  # LSTMs, steps, sequences, by units
 
 
 @dataclass
@@ -253,25 +265,46 @@ def levels_table() -> None:
 def shapes_table() -> None:
     from ontodex.models import lstm_kernel
 
-    say("| kernel | rows, columns, warps | ms, forward and backward | x |")
-    say("|---|---|---|---|")
-    levels, t, n, units = 8, 300, 256, 256
-    gates = torch.randn(levels, t, n, 4 * units, device="cuda").half().requires_grad_()
-    weight = (torch.randn(levels, 4 * units, units, device="cuda") / 16).half()
+    say("| units, LSTMs, steps, sequences | kernel | rows, depth, warps, stages | ms, both | x |")
+    say("|---|---|---|---|---|")
+    for units, (levels, t, n) in RECURRENCES.items():
+        gates = torch.randn(levels, t, n, 4 * units, device="cuda").half().requires_grad_()
+        weight = (torch.randn(levels, 4 * units, units, device="cuda") / units**0.5).half()
 
-    def work() -> None:
-        h = lstm_kernel.Recurrence.apply(gates, weight)
-        torch.autograd.grad(h, gates, torch.ones_like(h))
+        def work(gates: Tensor = gates, weight: Tensor = weight) -> None:
+            h = lstm_kernel.Recurrence.apply(gates, weight)
+            torch.autograd.grad(h, gates, torch.ones_like(h))
 
-    for kernel, shapes in SHAPES.items():
-        ours, first = getattr(lstm_kernel, kernel), 0.0
-        for shape in shapes:
-            setattr(lstm_kernel, kernel, (lstm_kernel.Shape(*shape),))
-            ms, _ = measure(work)
+        for kernel, shapes in SHAPES[units].items():
+            table, first = getattr(lstm_kernel, kernel), 0.0
+            ours = table[units]
+            for shape in shapes:
+                table[units] = (lstm_kernel.Shape(*shape),)
+                ms, _ = measure(work)
+                first = first or ms
+                mark = ", ours" * (shape == ours[0])
+                sizes = f"{units}, {levels}, {t}, {n}"
+                say(f"| {sizes} | {kernel.lower()} | {shape}{mark} | {ms:.1f} | {first / ms:.1f} |")
+            table[units] = ours
+
+
+def pool_and_back(pool: Callable[[], Tensor]) -> None:
+    pool().float().sum().backward()
+
+
+def pooling_table() -> None:
+    from ontodex.models.level_pooling import Chunks, chunk_maxima, segment_maxima
+
+    say("| documents, tokens, features, chunks | form | ms | x | GiB |")
+    say("|---|---|---|---|---|")
+    for n, t, d, parts in POOLS:
+        x = torch.randn(n, t, d, device="cuda").half().requires_grad_()
+        lengths = torch.randint(t // 2, t + 1, (n,), device="cuda")
+        chunks, first = Chunks(parts, Chunks.of(parts).table.cuda()), 0.0
+        for name, form in (("segment_reduce", segment_maxima), ("one kernel", chunk_maxima)):
+            ms, gib = measure(partial(pool_and_back, partial(form, x, lengths, chunks)))
             first = first or ms
-            mark = ", ours" * (shape == ours[0])
-            say(f"| {kernel.lower()} | {shape}{mark} | {ms:.1f} | {first / ms:.1f} |")
-        setattr(lstm_kernel, kernel, ours)
+            say(f"| {n}, {t}, {d}, {parts} | {name} | {ms:.2f} | {first / ms:.1f} | {gib:.1f} |")
 
 
 def say(line: str) -> None:
@@ -284,6 +317,7 @@ TABLES = {
     "encoder": encoder_table,
     "levels": levels_table,
     "shapes": shapes_table,
+    "pooling": pooling_table,
 }
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ DEVICE = "cpu" if os.environ.get("TRITON_INTERPRET") else "cuda"
 
 
 @pytest.mark.parametrize("n", [1, 16, 19])
-@pytest.mark.parametrize("units", [64, 128, 256])
+@pytest.mark.parametrize("units", [64, 128, 256, 512])
 def test_lstms_side_by_side_are_the_lstms_one_by_one(n, units):
     from ontodex.models.lstm_kernel import read_together
 
@@ -46,7 +46,7 @@ def test_the_last_of_many_long_sequences_are_read_as_if_they_were_alone():
     from ontodex.models.lstm_kernel import BACKWARD, FORWARD, Recurrence
 
     steps, n, units = 1_040, 8_192, 64
-    rows = max(shape.rows for shape in (*FORWARD, *BACKWARD))
+    rows = max(shape.rows for shapes in (FORWARD, BACKWARD) for shape in shapes[256])
     few = torch.randn(1, steps, rows, 4 * units, device=DEVICE).half()
     weight = (torch.randn(1, 4 * units, units, device=DEVICE) / 8).half()
     found = []
@@ -78,8 +78,9 @@ def test_a_gpu_with_little_room_gets_the_next_shape():
 
             return run
 
-    small, large = Shape(16, 32, 4), Shape(32, 64, 8)
-    launch(Kernel(), [large, small], 3, "gates", 40, units=64)
-    assert Kernel.ran == [((3, 3), ("gates", 40), 16, {"units": 64, "columns": 32, "num_warps": 4})]
+    small, large = Shape(16, 32, 4, 2), Shape(32, 64, 8, 3)
+    launch(Kernel(), {32: [], 64: [large, small]}, 3, "gates", 40, units=64)
+    rest = {"units": 64, "depth": 32, "stages": 2, "num_warps": 4}
+    assert Kernel.ran == [((3, 3), ("gates", 40), 16, rest)]
     with pytest.raises(OutOfResources):
-        launch(Kernel(), [large], 3, "gates", 40, units=64)
+        launch(Kernel(), {64: [large]}, 3, "gates", 40, units=64)

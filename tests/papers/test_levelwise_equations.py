@@ -22,6 +22,7 @@ from ontodex.models.level_network import (
     Tables,
     Told,
     WordReader,
+    by_product,
 )
 from ontodex.models.level_plan import (
     MOST_CATEGORIES,
@@ -34,12 +35,10 @@ from ontodex.models.level_plan import (
 )
 from ontodex.models.level_pooling import (
     CategoryPools,
+    Chunks,
     Read,
     chunk_maxima,
-    maxima_by_place,
-    maxima_of_few,
 )
-from ontodex.models.parts import PERSISTENT
 from ontodex.ontology.levels import UNPLACED, Levels
 from ontodex.types import Ranking
 
@@ -81,65 +80,48 @@ def maxima_by_loops(x: Tensor, lengths: Tensor, chunks: int) -> Tensor:
     return out
 
 
-def few_maxima(x: Tensor, lengths: Tensor, parts: list[int]) -> list[Tensor]:
-    number = torch.tensor([k for p in parts for k in range(p)])
-    chunks = torch.tensor([p for p in parts for _ in range(p)])
-    return list(maxima_of_few(x, lengths, number, chunks).split(parts, dim=1))
-
-
 @pytest.mark.parametrize("chunks", [1, 2, 3, 5, 8])
 def test_chunk_maxima_equal_the_paper_in_loops(chunks):
     x = torch.randn(6, 7, 3, dtype=torch.double)
     lengths = torch.tensor([7, 6, 5, 3, 1, 0])
-    expected = maxima_by_loops(x, lengths, chunks)
-    for maxima in (chunk_maxima, maxima_by_place, few_maxima):  # a CPU's way and a GPU's
-        one, other = maxima(x, lengths, [chunks, 2])
-        torch.testing.assert_close(one, expected)
-        torch.testing.assert_close(other, maxima_by_loops(x, lengths, 2))
+    found = chunk_maxima(x, lengths, Chunks.of([chunks, 2]))
+    torch.testing.assert_close(found[:, :chunks], maxima_by_loops(x, lengths, chunks))
+    torch.testing.assert_close(found[:, chunks:], maxima_by_loops(x, lengths, 2))
+
+
+def test_chunks_are_numbered_and_know_of_how_many_they_are():
+    assert Chunks.of([1, 3]).table.tolist() == [[0, 0, 1, 2], [1, 3, 3, 3]]
 
 
 def test_one_chunk_is_max_pooling_and_an_empty_sequence_gives_zeros():
     x = torch.randn(2, 4, 3)
-    (pooled,) = chunk_maxima(x, torch.tensor([4, 0]), [1])
+    pooled = chunk_maxima(x, torch.tensor([4, 0]), Chunks.of([1]))
     torch.testing.assert_close(pooled[0, 0], x[0].amax(dim=0))
     assert torch.equal(pooled[1], torch.zeros(1, 3))
 
 
-@pytest.mark.parametrize("maxima", [chunk_maxima, maxima_by_place, few_maxima])
-def test_maxima_of_one_place_are_what_stands_there(maxima):
+def test_maxima_of_one_place_are_what_stands_there():
     """Convolutions give their features transposed, with strides of one place that mean nothing."""
     x = torch.arange(12.0).view(4, 3, 1).transpose(1, 2)  # (n, 1, d)
-    (pooled,) = maxima(x, torch.tensor([1, 1, 0, 1]), [1])
+    pooled = chunk_maxima(x, torch.tensor([1, 1, 0, 1]), Chunks.of([1]))
     expected = x.clone()
     expected[2] = 0
     torch.testing.assert_close(pooled, expected)
 
 
-@pytest.mark.parametrize("maxima", [chunk_maxima, maxima_by_place, few_maxima])
-def test_gradients_of_chunk_maxima(maxima):
+def test_gradients_of_chunk_maxima():
     x = torch.randn(2, 6, 2, dtype=torch.double, requires_grad=True)
     lengths = torch.tensor([6, 3])
-    assert torch.autograd.gradcheck(lambda y: maxima(y, lengths, [4, 1]), x)
-
-
-def test_maxima_are_found_in_half_precision_too():
-    x = torch.randn(3, 9, 4)
-    lengths = torch.tensor([9, 2, 0])
-    for half in (torch.float16, torch.bfloat16):
-        low = x.to(half)
-        for maxima in (maxima_by_place, few_maxima):
-            for one, other in zip(
-                maxima(low, lengths, [1, 4]), chunk_maxima(x, lengths, [1, 4]), strict=True
-            ):
-                assert one.dtype == half
-                torch.testing.assert_close(one, other.to(half))
+    assert torch.autograd.gradcheck(lambda y: chunk_maxima(y, lengths, Chunks.of([4, 1])), x)
 
 
 def test_convolutions_see_their_window_and_zeros_outside_the_text():
     convolve = Convolutions(3, 2, (2, 3, 5)).double()
     x = torch.randn(1, 4, 3, dtype=torch.double)
     seen = convolve(x)
-    torch.testing.assert_close(convolve.by_product(x), seen)  # a GPU's way
+    other = Convolutions(3, 1, (4,)).double()  # a GPU's way, two at once
+    for one, expected in zip(by_product([other, convolve], x), (other(x), seen), strict=True):
+        torch.testing.assert_close(one, expected)
     for t in range(4):
         features = []
         for layer, window in zip(convolve.each, (2, 3, 5), strict=True):
@@ -335,10 +317,10 @@ def test_levels_that_share_a_reader_are_told_the_same_and_others_are_not():
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("n", [PERSISTENT, PERSISTENT + 2])
-def test_a_reader_that_levels_share_tells_all_of_them_the_same_whichever_kernel_runs_it(n):
-    network = networks(encoder="shared", bag=4, hidden=64).cuda()
-    words = torch.randint(1, 9, (n, 5), device="cuda"), torch.full((n,), 5, device="cuda")
+@pytest.mark.parametrize("hidden", [64, 65])  # a kernel of ours, and cuDNN
+def test_a_reader_that_levels_share_tells_all_of_them_the_same_whichever_kernel_runs_it(hidden):
+    network = networks(encoder="shared", bag=4, hidden=hidden).cuda()
+    words = torch.randint(1, 9, (19, 5), device="cuda"), torch.full((19,), 5, device="cuda")
     one, other = network.read_at_once(words)
     assert torch.equal(one.h, other.h)
     alone = network.read(0, (words[0][:2], words[1][:2]))

@@ -29,7 +29,7 @@ from ontodex.models.label_attention import contributions, label_logits, logits_o
 from ontodex.models.level_plan import Categories, Level, Pooling
 from ontodex.models.level_pooling import CategoryOutput, CategoryPools, Read
 from ontodex.models.neural import NeuralConfig
-from ontodex.models.parts import PERSISTENT, BiLSTM, WordBag, Words, token_mask
+from ontodex.models.parts import BiLSTM, WordBag, Words, token_mask
 from ontodex.models.pointer import PointerConfig
 from ontodex.ontology.levels import Expand
 from ontodex.ontology.levels import Rule as LevelRule
@@ -40,7 +40,7 @@ Inputs = Literal["words", "words+keywords", "words+keywords+levels"]
 Starts = Sequence[Tensor]  # for each level, the logits its labels start with
 Sets = Mapping[str | int, Read]  # "keywords", and by the place of a level the labels there
 NEIGHBOURS = frozenset({"above", "below"})  # the streams that only pass 2 has
-KERNEL_UNITS = (64, 128, 256)  # of LSTMs that models/lstm_kernel.py takes
+KERNEL_UNITS = (64, 128, 256, 512)  # of LSTMs that models/lstm_kernel.py takes
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Convolutions(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if x.is_cuda:
-            return self.by_product(x)
+            return by_product([self], x)[0]
         x = x.transpose(1, 2)  # (n, e, t)
         maps = [
             convolve(F.pad(x, ((window - 1) // 2, window // 2)))
@@ -150,20 +150,26 @@ class Convolutions(nn.Module):
         ]
         return F.relu(torch.cat(maps, dim=1)).transpose(1, 2)  # (n, t, maps of all)  # fmt: skip
 
-    def by_product(self, x: Tensor) -> Tensor:
-        """`forward` as a GPU likes it: one matrix product over the widest window. cuDNN would plan
-        every convolution anew for every shape of a batch."""
-        if torch.is_autocast_enabled(x.device.type):
-            x = x.to(torch.get_autocast_dtype(x.device.type))
-        t, most = x.shape[1], max(self.windows)
-        before, after = (most - 1) // 2, most // 2
-        padded = F.pad(x, (0, 0, before, after))
-        seen = torch.cat([padded[:, i : i + t] for i in range(most)], dim=2)  # (n, t, most * e)
-        around = [(before - (window - 1) // 2, after - window // 2) for window in self.windows]
+    def flat_weights(self, most: int) -> tuple[Tensor, Tensor]:
+        """((maps of all, most * e), (maps of all,)): over a window of `most` places."""
         layers = [layer for layer in self.each if isinstance(layer, nn.Conv1d)]
-        weight = torch.cat([F.pad(c.weight, w) for c, w in zip(layers, around, strict=True)])
-        bias = torch.cat([c.bias for c in layers if c.bias is not None])
-        return F.relu(F.linear(seen, weight.transpose(1, 2).flatten(1), bias))
+        around = [((most - 1) // 2 - (w - 1) // 2, most // 2 - w // 2) for w in self.windows]
+        wide = [F.pad(layer.weight, edge) for layer, edge in zip(layers, around, strict=True)]
+        bias = torch.cat([layer.bias for layer in layers if layer.bias is not None])
+        return torch.cat(wide).transpose(1, 2).flatten(1), bias
+
+
+def by_product(readers: Sequence[Convolutions], x: Tensor) -> list[Tensor]:
+    """What each of them makes of x, as a GPU likes it: one matrix product over the widest window
+    for all. cuDNN would plan every convolution anew for every shape of a batch."""
+    if torch.is_autocast_enabled(x.device.type):
+        x = x.to(torch.get_autocast_dtype(x.device.type))
+    t, most = x.shape[1], max(max(one.windows) for one in readers)
+    padded = F.pad(x, (0, 0, (most - 1) // 2, most // 2))
+    seen = torch.cat([padded[:, i : i + t] for i in range(most)], dim=2)  # (n, t, most * e)
+    weights, biases = zip(*(one.flat_weights(most) for one in readers), strict=True)
+    maps = F.relu(F.linear(seen, torch.cat(weights), torch.cat(biases)))
+    return list(maps.split([one.width for one in readers], dim=2))
 
 
 class WordReader(nn.Module):
@@ -348,16 +354,17 @@ class LevelNetworks(nn.Module):
         reader, or a GPU runs their LSTMs side by side. Else an empty list."""
         ids, lengths = words
         has_kernel = ids.is_cuda and self.hidden in KERNEL_UNITS and find_spec("triton")
-        if self.reads_once and (not has_kernel or len(ids) <= PERSISTENT):
-            return [self.read(0, words)] * len(self.levels)
         if not has_kernel:
-            return []
+            return [self.read(0, words)] * len(self.levels) if self.reads_once else []
         from ontodex.models.lstm_kernel import read_together  # imports Triton
 
         x = self.embed("words", ids)
         bag = None if self.bag is None else self.bag(ids)
         readers = cast(list[WordReader], list(self.readers))
-        read = read_together([r.encode for r in readers], [r.convolve(x) for r in readers], lengths)
+        vectors = [x] * len(readers)
+        if isinstance(readers[0].convolve, Convolutions):
+            vectors = by_product([cast(Convolutions, r.convolve) for r in readers], x)
+        read = read_together([r.encode for r in readers], vectors, lengths)
         told = [Told(h, lengths, bag) for h in read]
         return told * len(self.levels) if self.reads_once else told
 

@@ -2,12 +2,15 @@
 
     streams (n,t,d) ─ max in p_g chunks ─ batch norm, dropout ─ bottleneck of each category g (n,b)
 
-Chunk maxima come in three forms: one for a CPU, one for a GPU, one for a GPU and short sequences.
+On a GPU chunk maxima are a kernel of their own: pooling_kernel.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -16,68 +19,46 @@ from torch import Tensor, nn
 from ontodex.models.level_plan import Category
 
 Read = tuple[Tensor, Tensor]  # features (n, t, d), lengths (n,)
-FEW_PLACES = 32  # of a stream whose chunks are all compared with all places
 
 
-def chunk_maxima(x: Tensor, lengths: Tensor, parts: Sequence[int]) -> list[Tensor]:
-    """For each number of chunks p in `parts`, (n, p, d): P[c], the maximum of each near-equal chunk
-    of each sequence's own length (section 2.1.3). Place t of a sequence of length L is in chunk
-    floor(t p / L); a chunk that is empty, because the sequence is shorter than p, is 0. x is
-    (n, t, d)."""
-    if x.is_cuda:
-        return maxima_by_place(x, lengths, parts)
-    return [_segment_maxima(x, lengths, p) for p in parts]
+def chunk_maxima(x: Tensor, lengths: Tensor, chunks: Chunks) -> Tensor:
+    """(n, c, d): P[c], the maximum of each near-equal chunk of each sequence's own length (section
+    2.1.3). Place t of a sequence of length L is in chunk floor(t p / L) of p; a chunk that is
+    empty, because the sequence is shorter than p, is 0. x is (n, t, d)."""
+    if x.is_cuda and find_spec("triton"):
+        from ontodex.models.pooling_kernel import Maxima  # imports Triton
+
+        return cast(Tensor, Maxima.apply(x, lengths, chunks.table))
+    return segment_maxima(x, lengths, chunks)
 
 
-def _starts(lengths: Tensor, number: Tensor, chunks: Tensor | int) -> Tensor:
-    """(n, c): the first place of the chunks with these numbers; that after the last is the end."""
-    return (number * lengths[:, None] + chunks - 1) // chunks
+@dataclass(frozen=True)
+class Chunks:
+    """All chunks of all these numbers of them, one after the other."""
+
+    parts: Sequence[int]
+    table: Tensor  # (2, c): the number of each chunk, and of how many
+
+    @classmethod
+    def of(cls, parts: Sequence[int]) -> Chunks:
+        pairs = [(number, p) for p in parts for number in range(p)]
+        return cls(parts, torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).T.contiguous())
 
 
-def _edges(lengths: Tensor, chunks: int) -> Tensor:
-    """(n, chunks + 1): the first place of each chunk, and the end."""
-    return _starts(lengths, torch.arange(chunks + 1, device=lengths.device), chunks)
+def segment_maxima(x: Tensor, lengths: Tensor, chunks: Chunks) -> Tensor:
+    """`chunk_maxima` in plain operations."""
+    return torch.cat([_segment_maxima(x, lengths, p) for p in chunks.parts], dim=1)
 
 
 def _segment_maxima(x: Tensor, lengths: Tensor, chunks: int) -> Tensor:
-    sizes = torch.cat([_edges(lengths, chunks).diff(dim=1), x.shape[1] - lengths[:, None]], dim=1)
+    number = torch.arange(chunks + 1, device=x.device)
+    edges = (number * lengths[:, None] + chunks - 1) // chunks  # first places, and the end
+    sizes = torch.cat([edges.diff(dim=1), x.shape[1] - lengths[:, None]], dim=1)
     # Where there is one place only, a transposed x may pass for contiguous with strides that
     # segment_reduce takes at their word; flat and back again, they are the usual ones.
     x = x.flatten().view(x.shape)
     pooled = torch.segment_reduce(x, "max", lengths=sizes, axis=1, unsafe=True)[:, :chunks]
     return pooled.masked_fill((sizes[:, :chunks] == 0)[:, :, None], 0)
-
-
-def maxima_by_place(x: Tensor, lengths: Tensor, parts: Sequence[int]) -> list[Tensor]:
-    """`chunk_maxima` as a GPU likes it: where the maxima stand is found without gradients, and one
-    gather fetches all of them."""
-    found = [_places(x.detach(), lengths, p) for p in parts]
-    maxima = x.gather(1, torch.cat([at for at, _ in found], dim=1))  # (n, sum of parts, d)
-    filled = torch.cat([inside for _, inside in found], dim=1)
-    return list(maxima.masked_fill(~filled[:, :, None], 0).split(list(parts), dim=1))
-
-
-def _places(x: Tensor, lengths: Tensor, chunks: int) -> tuple[Tensor, Tensor]:
-    """(place of the maximum of each chunk (n, chunks, d), whether the chunk has any (n, chunks))"""
-    n, t = x.shape[:2]
-    edges = _edges(lengths, chunks)
-    first, after = edges[:, :-1, None], edges[:, 1:, None]
-    place = first + torch.arange(-(-t // chunks), device=x.device)  # (n, chunks, places of one)
-    inside = place < after
-    rows = torch.arange(n, device=x.device)[:, None, None]
-    seen = x[rows, place.clamp(max=t - 1)].masked_fill(~inside[..., None], -torch.inf)
-    return (first + seen.argmax(dim=2)).clamp(max=t - 1), inside[:, :, 0]
-
-
-def maxima_of_few(x: Tensor, lengths: Tensor, number: Tensor, chunks: Tensor) -> Tensor:
-    """(n, c, d): `chunk_maxima` for short sequences on a GPU: every chunk looks at every place, in
-    a handful of operations for all numbers of chunks. Chunk c is number[c] of chunks[c]."""
-    place = torch.arange(x.shape[1], device=x.device)
-    first = _starts(lengths, number, chunks)[..., None]
-    after = _starts(lengths, number + 1, chunks)[..., None]
-    outside = (place < first) | (place >= after)  # (n, c, t)
-    maxima = x[:, None].masked_fill(outside[..., None], -torch.inf).amax(dim=2)
-    return maxima.masked_fill(first >= after, 0)
 
 
 class CategoryPools(nn.Module):
@@ -113,10 +94,8 @@ class CategoryPools(nn.Module):
         at = torch.tensor([g for p in self.parts for g in by_part[p]], dtype=torch.long)
         self.register_buffer("order", at.argsort(), persistent=False)
         for name in streams:
-            parts = self.cut(name)
-            number = torch.tensor([k for p in parts for k in range(p)], dtype=torch.long)
-            chunks = torch.tensor([p for p in parts for _ in range(p)], dtype=torch.long)
-            self.register_buffer(f"{name}_chunks", torch.stack([number, chunks]), persistent=False)
+            table = Chunks.of(self.cut(name)).table
+            self.register_buffer(f"{name}_chunks", table, persistent=False)
         self.bottleneck = bottleneck
 
     def cut(self, name: str) -> list[int]:
@@ -149,10 +128,9 @@ class CategoryPools(nn.Module):
 
     def maxima(self, name: str, x: Tensor, lengths: Tensor) -> Sequence[Tensor]:
         """For each of `parts`, the maxima of a stream's chunks."""
-        if not x.is_cuda or self.most[name] > FEW_PLACES:
-            return chunk_maxima(x, lengths, self.cut(name))
-        number, chunks = self.get_buffer(f"{name}_chunks")
-        return maxima_of_few(x, lengths, number, chunks).split(self.cut(name), dim=1)
+        parts = self.cut(name)
+        chunks = Chunks(parts, self.get_buffer(f"{name}_chunks"))
+        return chunk_maxima(x, lengths, chunks).split(parts, dim=1)
 
 
 class CategoryOutput(nn.Module):

@@ -7,13 +7,13 @@ cuDNN runs one LSTM a call, and a call of few units leaves most of a GPU waiting
 Here a program owns one LSTM and a few sequences from the first step to the last, so the LSTMs of
 all levels of `levelwise`, both directions, run side by side. Between steps h goes through memory,
 which is read again by the program that wrote it. Weights are read anew in each step, from the L2
-cache: a matrix of many more than 256 units is too much for that, and cuDNN's persistent kernels are
-faster.
+cache. cuDNN's persistent kernels keep them, and the whole GPU to themselves: with 512 units they
+take about as long, and nothing else runs beside them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -29,14 +29,22 @@ class Shape(NamedTuple):
     """Of a program."""
 
     rows: int  # sequences; at least 16, for the matrix product
-    columns: int  # units computed at a time
+    depth: int  # of the products that are added up: so much of the weights is read at a time
     warps: int
+    stages: int  # of the weights that are on their way
 
 
-# First the fastest of seven on an H200, alone and beside six other trainings, with 256 units; the
-# others are for GPUs whose multiprocessors have less memory.
-FORWARD = (Shape(32, 64, 8), Shape(16, 32, 4), Shape(16, 16, 4))
-BACKWARD = (Shape(16, 32, 4), Shape(16, 16, 4))
+# By the most units. First the fastest of three on an H200 that does nothing else; the other is for
+# GPUs whose multiprocessors have less memory.
+FORWARD = {
+    256: (Shape(16, 32, 8, 3), Shape(16, 16, 4, 1)),
+    512: (Shape(16, 16, 8, 3), Shape(16, 16, 8, 1)),
+}
+BACKWARD = {
+    256: (Shape(16, 64, 8, 4), Shape(16, 32, 4, 2)),
+    512: (Shape(16, 64, 8, 3), Shape(16, 16, 8, 2)),
+}
+EACH = 16  # numbers of a tensor that a thread of the backward has at a time
 
 
 @triton.jit
@@ -51,7 +59,8 @@ def _tanh(x):
 
 @triton.jit
 def _forward(
-    gates, weight, h, c, steps, n, units: tl.constexpr, rows: tl.constexpr, columns: tl.constexpr
+    gates, weight, h, c, steps, n,
+    units: tl.constexpr, rows: tl.constexpr, depth: tl.constexpr, stages: tl.constexpr,
 ):  # fmt: skip
     """gates (g, t, n, 4d): input products in, activations of i, f, g, o out. weight (g, d, 4d).
     h, c (g, t + 1, n, d): the states, from the one before the first step on."""
@@ -63,36 +72,39 @@ def _forward(
     weight += which * units * 4 * units
     h += which * (steps + 1) * n * units
     c += which * (steps + 1) * n * units
+    cell = tl.zeros([rows, units], tl.float32)
     for t in tl.range(0, steps, num_stages=1):
-        at = t * n
-        before = tl.load(h + (at + row)[:, None] * units + unit[None, :], mask=there, other=0.0)
-        for first in tl.range(0, units, columns, num_stages=2):
-            column = first + tl.arange(0, columns)
-            w = weight + unit[:, None] * (4 * units) + column[None, :]
-            own = gates + (at + row)[:, None] * (4 * units) + column[None, :]
-            i = tl.dot(before, tl.load(w))
-            f = tl.dot(before, tl.load(w + units))
-            g = tl.dot(before, tl.load(w + 2 * units))
-            o = tl.dot(before, tl.load(w + 3 * units))
-            i = _sigmoid(i + tl.load(own, mask=there, other=0.0))
-            f = _sigmoid(f + tl.load(own + units, mask=there, other=0.0))
-            g = _tanh(g + tl.load(own + 2 * units, mask=there, other=0.0))
-            o = _sigmoid(o + tl.load(own + 3 * units, mask=there, other=0.0))
-            state = (at + row)[:, None] * units + column[None, :]
-            now = f * tl.load(c + state, mask=there, other=0.0) + i * g
-            tl.store(c + state + n * units, now, mask=there)
-            tl.store(h + state + n * units, (o * _tanh(now)).to(h.dtype.element_ty), mask=there)
-            tl.store(own, i.to(gates.dtype.element_ty), mask=there)
-            tl.store(own + units, f.to(gates.dtype.element_ty), mask=there)
-            tl.store(own + 2 * units, g.to(gates.dtype.element_ty), mask=there)
-            tl.store(own + 3 * units, o.to(gates.dtype.element_ty), mask=there)
+        at = t * n + row
+        own = gates + at[:, None] * (4 * units) + unit[None, :]
+        i = tl.load(own, mask=there, other=0.0).to(tl.float32)
+        f = tl.load(own + units, mask=there, other=0.0).to(tl.float32)
+        g = tl.load(own + 2 * units, mask=there, other=0.0).to(tl.float32)
+        o = tl.load(own + 3 * units, mask=there, other=0.0).to(tl.float32)
+        for first in tl.range(0, units, depth, num_stages=stages):
+            some = first + tl.arange(0, depth)
+            before = tl.load(h + at[:, None] * units + some[None, :], mask=there, other=0.0)
+            w = weight + some[:, None] * (4 * units) + unit[None, :]
+            i = tl.dot(before, tl.load(w), i)
+            f = tl.dot(before, tl.load(w + units), f)
+            g = tl.dot(before, tl.load(w + 2 * units), g)
+            o = tl.dot(before, tl.load(w + 3 * units), o)
+        i, f, g, o = _sigmoid(i), _sigmoid(f), _tanh(g), _sigmoid(o)
+        cell = f * cell + i * g
+        state = (at + n)[:, None] * units + unit[None, :]
+        tl.store(c + state, cell, mask=there)
+        tl.store(h + state, (o * _tanh(cell)).to(h.dtype.element_ty), mask=there)
+        tl.store(own, i.to(gates.dtype.element_ty), mask=there)
+        tl.store(own + units, f.to(gates.dtype.element_ty), mask=there)
+        tl.store(own + 2 * units, g.to(gates.dtype.element_ty), mask=there)
+        tl.store(own + 3 * units, o.to(gates.dtype.element_ty), mask=there)
         tl.debug_barrier()  # all of h is written before the next step reads it
 
 
 @triton.jit
 def _backward(
     gates, weight, c, dh, back, dc, steps, n,
-    units: tl.constexpr, rows: tl.constexpr, columns: tl.constexpr,
+    units: tl.constexpr, rows: tl.constexpr, depth: tl.constexpr, stages: tl.constexpr,
+    wide: tl.constexpr,
 ):  # fmt: skip
     """gates: activations in, gradients of the input products out. weight (g, 4d, d). dh
     (g, t, n, d): gradients from outside. back, dc (g, n, d): from the step after."""
@@ -107,15 +119,15 @@ def _backward(
     back += which * n * units
     dc += which * n * units
     for after in tl.range(0, steps, num_stages=1):
-        at = (steps - 1 - after) * n
-        for first in tl.range(0, units, columns, num_stages=1):
-            column = first + tl.arange(0, columns)
-            own = gates + (at + row)[:, None] * (4 * units) + column[None, :]
+        at = (steps - 1 - after) * n + row
+        for first in tl.range(0, units, wide, num_stages=1):
+            column = first + tl.arange(0, wide)
+            own = gates + at[:, None] * (4 * units) + column[None, :]
             i = tl.load(own, mask=there, other=0.0).to(tl.float32)
             f = tl.load(own + units, mask=there, other=0.0).to(tl.float32)
             g = tl.load(own + 2 * units, mask=there, other=0.0).to(tl.float32)
             o = tl.load(own + 3 * units, mask=there, other=0.0).to(tl.float32)
-            state = (at + row)[:, None] * units + column[None, :]
+            state = at[:, None] * units + column[None, :]
             kept = row[:, None] * units + column[None, :]
             then = tl.load(c + state, mask=there, other=0.0)
             out = _tanh(tl.load(c + state + n * units, mask=there, other=0.0))
@@ -129,33 +141,32 @@ def _backward(
             tl.store(own + 2 * units, (to_c * i * (1 - g * g)).to(kind), mask=there)
             tl.store(own + 3 * units, (to_h * out * o * (1 - o)).to(kind), mask=there)
         tl.debug_barrier()  # gradients of all gates are written before they are multiplied
-        every = gates + (at + row)[:, None] * (4 * units) + unit[None, :]
-        of_i = tl.load(every, mask=there, other=0.0)
-        of_f = tl.load(every + units, mask=there, other=0.0)
-        of_g = tl.load(every + 2 * units, mask=there, other=0.0)
-        of_o = tl.load(every + 3 * units, mask=there, other=0.0)
-        for first in tl.range(0, units, columns, num_stages=2):
-            column = first + tl.arange(0, columns)
-            w = weight + unit[:, None] * units + column[None, :]
-            total = tl.dot(of_i, tl.load(w))
-            total = tl.dot(of_f, tl.load(w + units * units), total)
-            total = tl.dot(of_g, tl.load(w + 2 * units * units), total)
-            total = tl.dot(of_o, tl.load(w + 3 * units * units), total)
-            tl.store(back + row[:, None] * units + column[None, :], total, mask=there)
+        total = tl.zeros([rows, units], tl.float32)
+        for first in tl.range(0, 4 * units, depth, num_stages=stages):
+            some = first + tl.arange(0, depth)
+            of_gates = gates + at[:, None] * (4 * units) + some[None, :]
+            w = weight + some[:, None] * units + unit[None, :]
+            total = tl.dot(tl.load(of_gates, mask=there, other=0.0), tl.load(w), total)
+        tl.store(back + row[:, None] * units + unit[None, :], total, mask=there)
         tl.debug_barrier()
 
 
-def launch(kernel: Any, shapes: Sequence[Shape], g: int, *given: Any, units: int) -> None:
+def launch(
+    kernel: Any, shapes: Mapping[int, Sequence[Shape]], g: int, *given: Any, units: int
+) -> None:
     """Run the kernel of g LSTMs in the first shape that this GPU has room for; the last of what is
     `given` is the number of sequences."""
-    for shape in shapes:
+    fitting = next(some for most, some in shapes.items() if units <= most)
+    for shape in fitting:
         grid = (triton.cdiv(given[-1], shape.rows), g)
-        size = {"units": units, "rows": shape.rows, "columns": shape.columns}
+        size = {"units": units, "rows": shape.rows, "depth": shape.depth, "stages": shape.stages}
+        if kernel is _backward:
+            size["wide"] = min(units, EACH * 32 * shape.warps // shape.rows)
         try:
             kernel[grid](*given, **size, num_warps=shape.warps)
             return
         except OutOfResources:
-            if shape is shapes[-1]:
+            if shape is fitting[-1]:
                 raise
 
 
@@ -200,6 +211,8 @@ def read_together(
         gates = torch.baddbmm(bias[:, None], x.flatten(1, 2), into).view(*x.shape[:3], -1)
         recurrent = torch.stack([w["weight_hh_l0"] for w in weights]).half()
         h = Recurrence.apply(gates, recurrent).transpose(1, 2)  # (2g, n, t, d)
+        ways = h.unbind()  # its gradient is one stack; that of h[i] would be as large as all of h
         return [
-            torch.cat([h[2 * i], turn(h[2 * i + 1], lengths)], dim=-1) for i in range(len(encoders))
+            torch.cat([onward, turn(back, lengths)], dim=-1)
+            for onward, back in zip(ways[::2], ways[1::2], strict=True)
         ]

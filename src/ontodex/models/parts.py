@@ -12,8 +12,6 @@ from torch import Tensor, nn
 
 from ontodex.errors import ConfigError
 
-PERSISTENT = 128  # the most sequences that cuDNN's persistent LSTM kernels take at once
-
 
 def token_mask(tokens: Tensor, lengths: Tensor) -> Tensor:
     """(n, t): True where a token is, False where padding is."""
