@@ -59,7 +59,7 @@ SHAPES = {  # units: for each kernel, rows, depth, warps, stages of a program
         "BACKWARD": [(16, 64, 8, 3), (16, 32, 8, 4), (32, 32, 16, 4)],
     },
 }
-RECURRENCES = {256: (8, 300, 256), 512: (2, 300, 128)}  # LSTMs, steps, sequences, by units
+RECURRENCES = {256: (4, 300, 256), 512: (1, 300, 128)}  # BiLSTMs, steps, sequences, by units
 
 
 @dataclass
@@ -242,6 +242,9 @@ def levels_and_back(
 def levels_table() -> None:
     from ontodex.models.lstm_kernel import read_together
 
+    def side_by_side(encoders: Sequence[BiLSTM], x: Sequence[Tensor], n: Tensor) -> list[Tensor]:
+        return read_together(encoders, torch.stack([y.transpose(0, 1) for y in x], dim=2), n)
+
     say("| levels, documents, tokens, width, units | form | ms | x | GiB |")
     say("|---|---|---|---|---|")
     for levels, n, t, width, units in LEVELS:
@@ -252,7 +255,7 @@ def levels_table() -> None:
         forms: dict[str, Form] = {
             "one by one, cuDNN": one_by_one,
             "in streams of their own, cuDNN": InStreams(levels),
-            "side by side, one kernel": read_together,
+            "side by side, one kernel": side_by_side,
         }
         first = 0.0
         for name, form in forms.items():
@@ -265,14 +268,15 @@ def levels_table() -> None:
 def shapes_table() -> None:
     from ontodex.models import lstm_kernel
 
-    say("| units, LSTMs, steps, sequences | kernel | rows, depth, warps, stages | ms, both | x |")
+    say("| units, BiLSTMs, steps, sequences | kernel | rows, depth, warps, stages | ms, both | x |")
     say("|---|---|---|---|---|")
     for units, (levels, t, n) in RECURRENCES.items():
-        gates = torch.randn(levels, t, n, 4 * units, device="cuda").half().requires_grad_()
-        weight = (torch.randn(levels, 4 * units, units, device="cuda") / units**0.5).half()
+        gates = torch.randn(levels, t, n, 8 * units, device="cuda").half().requires_grad_()
+        weight = (torch.randn(levels, 2, 4 * units, units, device="cuda") / units**0.5).half()
+        lengths = torch.full((n,), t, device="cuda")
 
-        def work(gates: Tensor = gates, weight: Tensor = weight) -> None:
-            h = lstm_kernel.Recurrence.apply(gates, weight)
+        def work(gates: Tensor = gates, weight: Tensor = weight, lengths: Tensor = lengths) -> None:
+            h = lstm_kernel.Recurrence.apply(gates, weight, lengths, True)
             torch.autograd.grad(h, gates, torch.ones_like(h))
 
         for kernel, shapes in SHAPES[units].items():

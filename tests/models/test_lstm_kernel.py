@@ -30,7 +30,9 @@ def test_lstms_side_by_side_are_the_lstms_one_by_one(n, units):
         if name == "one by one":
             told = [one(x, lengths) for one, x in zip(encoders, inputs, strict=True)]
         else:
-            told = read_together(encoders, inputs, lengths)
+            x = torch.stack([x.transpose(0, 1) for x in inputs], dim=2)
+            told = read_together(encoders, x, lengths)
+            assert all(float(h.detach()[~inside].abs().sum()) == 0 for h in told)
         kept = [h.float()[inside] for h in told]
         loss = sum((h * torch.linspace(-1, 1, h.shape[1], device=DEVICE)).sum() for h in kept)
         found[name] = [*kept, *torch.autograd.grad(loss, leaves)]
@@ -47,17 +49,30 @@ def test_the_last_of_many_long_sequences_are_read_as_if_they_were_alone():
 
     steps, n, units = 1_040, 8_192, 64
     rows = max(shape.rows for shapes in (FORWARD, BACKWARD) for shape in shapes[256])
-    few = torch.randn(1, steps, rows, 4 * units, device=DEVICE).half()
-    weight = (torch.randn(1, 4 * units, units, device=DEVICE) / 8).half()
+    few = torch.randn(1, steps, rows, 8 * units, device=DEVICE).half()
+    weight = (torch.randn(1, 2, 4 * units, units, device=DEVICE) / 8).half()
     found = []
     for copies in (1, n // rows):
         gates = few.repeat(1, 1, copies, 1).requires_grad_()
-        h = Recurrence.apply(gates, weight)[:, :, -rows:]
+        lengths = torch.full((rows * copies,), steps, device=DEVICE)
+        h = Recurrence.apply(gates, weight, lengths, True)[:, :, -rows:]
         (gradient,) = torch.autograd.grad(h.float().sum(), gates)
         found.append((h.detach().clone(), gradient[:, :, -rows:].clone()))
     (alone, to_alone), (last, to_last) = found
     torch.testing.assert_close(last, alone)
     torch.testing.assert_close(to_last, to_alone)
+
+
+def test_without_gradients_nothing_is_kept_and_the_states_are_the_same():
+    from ontodex.models.lstm_kernel import Recurrence
+
+    gates = torch.randn(2, 6, 3, 8 * 64, device=DEVICE).half()
+    weight = (torch.randn(2, 2, 4 * 64, 64, device=DEVICE) / 8).half()
+    lengths = torch.tensor([6, 2, 0], device=DEVICE)
+    given = gates.clone()
+    found = Recurrence.apply(given, weight, lengths, False)
+    assert torch.equal(given, gates)  # input products, not activations
+    assert torch.equal(found, Recurrence.apply(given, weight, lengths, True))
 
 
 def test_a_gpu_with_little_room_gets_the_next_shape():
@@ -81,6 +96,6 @@ def test_a_gpu_with_little_room_gets_the_next_shape():
     small, large = Shape(16, 32, 4, 2), Shape(32, 64, 8, 3)
     launch(Kernel(), {32: [], 64: [large, small]}, 3, "gates", 40, units=64)
     rest = {"units": 64, "depth": 32, "stages": 2, "num_warps": 4}
-    assert Kernel.ran == [((3, 3), ("gates", 40), 16, rest)]
+    assert Kernel.ran == [((3, 6), ("gates", 40), 16, rest)]
     with pytest.raises(OutOfResources):
         launch(Kernel(), {64: [large]}, 3, "gates", 40, units=64)

@@ -22,7 +22,8 @@ def test_the_kernel_finds_the_maxima_and_brings_gradients_to_where_they_stand(pr
     # Whole numbers, no two of a sequence equal: exact in half precision, and so are sums of them.
     x = torch.rand(len(lengths), 40, d).argsort(dim=1).float() - 20
     weights = torch.randint(-4, 5, (len(lengths), 24, d)).float()
-    plain, ours = x.clone().requires_grad_(), x.to(DEVICE, precision).requires_grad_()
+    ours = x.transpose(0, 1).contiguous().to(DEVICE, precision).transpose(0, 1)  # as LSTMs give it
+    plain, ours = x.clone().requires_grad_(), ours.requires_grad_()
     expected = chunk_maxima(plain, lengths, chunks)
     found = Maxima.apply(ours, lengths.to(DEVICE), chunks.table.to(DEVICE))
     assert found.dtype == precision

@@ -142,7 +142,7 @@ class Convolutions(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if x.is_cuda:
-            return by_product([self], x)[0]
+            return by_product([self], x.transpose(0, 1)).transpose(0, 1)
         x = x.transpose(1, 2)  # (n, e, t)
         maps = [
             convolve(F.pad(x, ((window - 1) // 2, window // 2)))
@@ -159,17 +159,17 @@ class Convolutions(nn.Module):
         return torch.cat(wide).transpose(1, 2).flatten(1), bias
 
 
-def by_product(readers: Sequence[Convolutions], x: Tensor) -> list[Tensor]:
-    """What each of them makes of x, as a GPU likes it: one matrix product over the widest window
-    for all. cuDNN would plan every convolution anew for every shape of a batch."""
+def by_product(readers: Sequence[Convolutions], x: Tensor) -> Tensor:
+    """(t, n, maps of all readers), as a GPU likes it: one matrix product over the widest window for
+    x (t, n, e), places first. cuDNN would plan every convolution anew for every shape of a
+    batch."""
     if torch.is_autocast_enabled(x.device.type):
         x = x.to(torch.get_autocast_dtype(x.device.type))
-    t, most = x.shape[1], max(max(one.windows) for one in readers)
-    padded = F.pad(x, (0, 0, (most - 1) // 2, most // 2))
-    seen = torch.cat([padded[:, i : i + t] for i in range(most)], dim=2)  # (n, t, most * e)
+    t, most = len(x), max(max(one.windows) for one in readers)
+    padded = F.pad(x, (0, 0, 0, 0, (most - 1) // 2, most // 2))
+    seen = torch.cat([padded[i : i + t] for i in range(most)], dim=2)  # (t, n, most * e)
     weights, biases = zip(*(one.flat_weights(most) for one in readers), strict=True)
-    maps = F.relu(F.linear(seen, torch.cat(weights), torch.cat(biases)))
-    return list(maps.split([one.width for one in readers], dim=2))
+    return F.relu(F.linear(seen, torch.cat(weights), torch.cat(biases)))
 
 
 class WordReader(nn.Module):
@@ -358,13 +358,16 @@ class LevelNetworks(nn.Module):
             return [self.read(0, words)] * len(self.levels) if self.reads_once else []
         from ontodex.models.lstm_kernel import read_together  # imports Triton
 
-        x = self.embed("words", ids)
-        bag = None if self.bag is None else self.bag(ids)
         readers = cast(list[WordReader], list(self.readers))
-        vectors = [x] * len(readers)
-        if isinstance(readers[0].convolve, Convolutions):
-            vectors = by_product([cast(Convolutions, r.convolve) for r in readers], x)
-        read = read_together([r.encode for r in readers], vectors, lengths)
+        convolutions = [r.convolve for r in readers if isinstance(r.convolve, Convolutions)]
+        with torch.autocast("cuda", dtype=torch.float16):  # as the LSTMs
+            x = self.embed("words", ids.T)  # (t, n, e)
+            if convolutions:
+                x = by_product(convolutions, x)
+            read = read_together(
+                [r.encode for r in readers], x.unflatten(2, (len(readers), -1)), lengths
+            )
+        bag = None if self.bag is None else self.bag(ids)
         told = [Told(h, lengths, bag) for h in read]
         return told * len(self.levels) if self.reads_once else told
 

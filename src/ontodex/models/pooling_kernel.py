@@ -23,7 +23,8 @@ PLACES = 16  # at a time
 
 @triton.jit
 def _forward(
-    x, lengths, chunks, maxima, places, t, d, c, features: tl.constexpr, at_once: tl.constexpr
+    x, lengths, chunks, maxima, places, by_row, by_place, d, c,
+    features: tl.constexpr, at_once: tl.constexpr,
 ):  # fmt: skip
     """maxima, places (n, c, d): the greatest of each chunk, and where it stands: the first of
     equals; 0 and -1 where a chunk is empty. What is not a number is taken for the greatest."""
@@ -33,14 +34,16 @@ def _forward(
     length, number = tl.load(lengths + row), tl.load(chunks + chunk)
     of = tl.load(chunks + c + chunk)
     first, after = (number * length + of - 1) // of, ((number + 1) * length + of - 1) // of
-    x += row * t * d
+    x += row * by_row
     best = tl.full([features], float("-inf"), tl.float32)
     at = tl.full([features], -1, tl.int64)
     start = first
     while start < after:
         place = start + tl.arange(0, at_once)
         inside = (place < after)[:, None] & there[None, :]
-        seen = tl.load(x + place[:, None] * d + feature[None, :], mask=inside, other=float("-inf"))
+        seen = tl.load(
+            x + place[:, None] * by_place + feature[None, :], mask=inside, other=float("-inf")
+        )
         seen = tl.where(seen != seen, float("inf"), seen.to(tl.float32))
         greatest, which = tl.max(seen, axis=0, return_indices=True)
         is_greater = (greatest > best) | (at < 0)
@@ -48,7 +51,7 @@ def _forward(
         at = tl.where(is_greater, start + which, at)
         start += at_once
     own = (row * c + chunk) * d + feature
-    found = tl.load(x + at * d + feature, mask=there & (at >= 0), other=0.0)
+    found = tl.load(x + at * by_place + feature, mask=there & (at >= 0), other=0.0)
     tl.store(maxima + own, found, mask=there)
     tl.store(places + own, at.to(tl.int32), mask=there)
 
@@ -75,14 +78,15 @@ class Maxima(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, lengths: Tensor, chunks: Tensor) -> Tensor:
         n, t, d = x.shape
         c = chunks.shape[1]
-        x = x.contiguous()
+        x = x if x.stride(2) == 1 else x.contiguous()
         maxima = x.new_empty(n, c, d)
         places = torch.empty(n, c, d, dtype=torch.int32, device=x.device)
         if n:
             grid = (n * c, triton.cdiv(d, FEATURES))
             _forward[grid](
-                x, lengths, chunks, maxima, places, t, d, c, features=FEATURES, at_once=PLACES
-            )
+                x, lengths, chunks, maxima, places, *x.stride()[:2], d, c,
+                features=FEATURES, at_once=PLACES,
+            )  # fmt: skip
         ctx.save_for_backward(places)
         ctx.t = t
         return maxima
