@@ -9,7 +9,8 @@ so this runs on a GPU machine. What is finished lies below `out`: a command that
 on, and rows that differ only after pass 1 or pass 2 share them; a result that was made from other
 settings or documents is refused. At the end levelwise_tables.py makes tables, claims and figures of
 all result files in `out`; `--paper` and `--beside` are its own.
-`--steps N` only measures what a step of training costs.
+`--lanes N` trains so many rows at a time, each in a process of its own; of rows that share a pass
+the first goes ahead. `--steps N` only measures what a step of training costs.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ import logging
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +38,12 @@ from ontodex.config import build, merged, read
 from ontodex.decide.threshold import above
 from ontodex.evaluate import evaluate
 from ontodex.evaluate.sets import count_by_document, count_by_label, macro, micro
-from ontodex.files import digest
+from ontodex.files import digest, write_text
 from ontodex.models.level_decide import DEPTH, MOVES, moved, refine
 from ontodex.models.level_network import LevelwiseConfig
 from ontodex.models.level_passes import Batch, neighbour_streams, precision
 from ontodex.models.level_plan import gold_of
-from ontodex.models.levelwise import Levelwise
+from ontodex.models.levelwise import AFTER_PASS_1, AFTER_PASS_2, Levelwise
 from ontodex.ontology import read_ontology
 from ontodex.train.device import describe, pick
 from ontodex.types import Corpus, LabelSpace, Ranking
@@ -121,6 +125,7 @@ def main(given: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--over", action="append", default=[], help="outranks the rows' settings")
     parser.add_argument("--min-count", type=int, default=1, help="of labels, in training")
+    parser.add_argument("--lanes", type=int, default=1, help="rows that train at a time")
     parser.add_argument("--steps", type=int, help="only time so many steps of each row")
     parser.add_argument("--paper", action="store_true", help="the paper's figures beside ours")
     parser.add_argument("--beside", type=Path, help="a file of results of other systems")
@@ -132,41 +137,114 @@ def main(given: Sequence[str] | None = None) -> None:
             f"experiments/paper/levelwise.toml does, not {arguments.min_count}: add --min-count "
             f"{least}, and take a folder of its own, since other label sets have other figures"
         )
-    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
-    corpora = {part: Corpus.open(arguments.folder / part) for part in ("train", "dev", "test")}
-    ontology = read_ontology(arguments.ontology)
-    labels = LabelSpace.of(corpora["train"], ontology, min_count=arguments.min_count)
-    sources = {
-        "format": FORMAT,
-        "min_count": arguments.min_count,
-        "corpora": {part: corpus.key for part, corpus in corpora.items()},
-        "ontology": digest(arguments.ontology),
-    }
+    log_to_stderr()
+    source = Source(arguments.folder, arguments.ontology, arguments.min_count)
+    about = {"format": FORMAT, **source.about()}
     jobs = []
     for seed in arguments.seeds:
         for row in arguments.rows:
             config = settings(row, seed, arguments.common, arguments.over)
-            made_from = {"model": dataclasses.asdict(config), **sources}
+            made_from = {"model": dataclasses.asdict(config), **about}
             head = {"row": row, "seed": seed, "made from": made_from}
-            jobs.append((arguments.out / f"{row}-{seed}.json", head, config))
+            jobs.append(Job(arguments.out / f"{row}-{seed}.json", head, config))
     if arguments.steps:
-        for _, head, config in jobs:
-            time_steps(head["row"], begin(config), corpora, labels, arguments.steps)
+        for job in jobs:
+            time_steps(job.head["row"], begin(job.config), *source.open(), arguments.steps)
         return
-    for result, head, _ in jobs:  # before the first hour of training
-        if result.exists():
-            check_same(result, head["made from"])
-    work = arguments.out / "work"
-    work.mkdir(parents=True, exist_ok=True)
-    for result, head, config in jobs:
-        if not result.exists():
-            system = begin(config)
-            system.work = work
-            found = {**head, **measure(system, corpora, labels)}
-            result.write_text(json.dumps(found) + "\n")
-        say(json.dumps(summary(json.loads(result.read_text()))))
+    for job in jobs:  # before the first hour of training
+        if job.result.exists():
+            check_same(job.result, job.head["made from"])
+    (arguments.out / "work").mkdir(parents=True, exist_ok=True)
+    train_all(jobs, source, arguments.lanes)
     beside = ["--beside", str(arguments.beside)] if arguments.beside else []
     levelwise_tables.main([str(arguments.out), *["--paper"] * arguments.paper, *beside])
+
+
+def log_to_stderr() -> None:
+    logging.basicConfig(format="%(asctime)s %(processName)s %(message)s", level=logging.INFO)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What all rows are trained from."""
+
+    folder: Path
+    ontology: Path
+    min_count: int
+
+    def open(self) -> tuple[dict[str, Corpus], LabelSpace]:
+        corpora = {part: Corpus.open(self.folder / part) for part in ("train", "dev", "test")}
+        ontology = read_ontology(self.ontology)
+        return corpora, LabelSpace.of(corpora["train"], ontology, min_count=self.min_count)
+
+    def about(self) -> dict[str, Any]:
+        corpora = {part: Corpus.open(self.folder / part).key for part in ("train", "dev", "test")}
+        ontology = digest(self.ontology)
+        return {"min_count": self.min_count, "corpora": corpora, "ontology": ontology}
+
+
+@dataclass(frozen=True)
+class Job:
+    """A row with a seed."""
+
+    result: Path
+    head: Mapping[str, Any]
+    config: LevelwiseConfig
+
+    @property
+    def passes(self) -> set[str]:
+        """Pass 1 and pass 2, by what they are trained with: rows of equal ones share them."""
+        settings = {**vars(self.config), "reads_keywords": self.config.reads_keywords}
+        return {
+            repr({name: value for name, value in settings.items() if name not in later})
+            for later in (AFTER_PASS_1, AFTER_PASS_2)
+        }
+
+    def run(self, source: Source) -> None:
+        system = begin(self.config)
+        system.work = self.result.parent / "work"
+        found = {**self.head, **measure(system, *source.open())}
+        write_text(self.result, json.dumps(found) + "\n")
+
+
+def train_all(jobs: Sequence[Job], source: Source, lanes: int) -> None:
+    """Run what is not there yet, some at a time, and say what came of each. A job that fails is
+    said at the end, when the others are done."""
+    waiting = [job for job in jobs if not job.result.exists()]
+    for job in jobs:
+        if job not in waiting:
+            say_result(job)
+    if lanes == 1:
+        for job in waiting:
+            job.run(source)
+            say_result(job)
+        return
+    failed: dict[str, BaseException] = {}
+    # A process a job, so that what one leaves on the GPU is gone.
+    with ProcessPoolExecutor(
+        lanes, get_context("spawn"), initializer=log_to_stderr, max_tasks_per_child=1
+    ) as pool:
+        running: dict[Future[None], Job] = {}
+        trained: set[str] = set()  # passes that rows may share now
+        while waiting or running:
+            for job in list(waiting):
+                ahead = {one for other in running.values() for one in other.passes} - trained
+                if len(running) < lanes and not job.passes & ahead:
+                    running[pool.submit(job.run, source)] = job
+                    waiting.remove(job)
+            for done in wait(running, return_when=FIRST_COMPLETED).done:
+                job = running.pop(done)
+                if (error := done.exception()) is not None:
+                    failed[job.result.stem] = error
+                else:
+                    trained |= job.passes
+                    say_result(job)
+    if failed:
+        raise SystemExit("; ".join(f"{name} failed: {error!r}" for name, error in failed.items()))
+
+
+def say_result(job: Job) -> None:
+    say(json.dumps(summary(json.loads(job.result.read_text(encoding="utf-8")))))
 
 
 def say(line: str) -> None:

@@ -474,6 +474,52 @@ def test_a_result_is_found_again_by_what_it_was_made_from(bench, finished, capsy
     assert result.stat().st_mtime_ns == before
 
 
+def test_rows_share_the_passes_that_are_trained_alike(bench):
+    passes = {
+        row: bench.Job(Path(row), {}, bench.settings(row, 1, [], [])).passes
+        for row in ("full", "label", "anew", "words", "max")
+    }
+    assert passes["label"] == passes["full"]
+    assert len(passes["anew"] & passes["full"]) == 1, "pass 1"
+    assert not passes["full"] & (passes["words"] | passes["max"])
+    other = bench.Job(Path("full"), {}, bench.settings("full", 2, [], [])).passes
+    assert not other & passes["full"], "another seed is another training"
+
+
+@pytest.mark.slow
+def test_lanes_train_each_pass_once_and_come_to_the_same_results(bench, tmp_path):
+    arguments = carried(tmp_path / "carried")
+    rows = ["--rows", "keywords", "threshold", "words"]
+    bench.main([*arguments[:-1], *rows])
+    alone, out = tmp_path / "alone", tmp_path / "out"
+    out.rename(alone)
+    bench.main([*arguments[:-1], *rows, "--lanes=2"])
+    pieces, of_lanes = ({p.name for p in (f / "work").glob("pass*")} for f in (alone, out))
+    assert pieces == of_lanes
+    assert len(pieces) == 9, "of `words`, of `keywords`, and of pass 2: all documents, two folds"
+    for row in rows[1:]:
+        one, other = (json.loads((f / f"{row}-1.json").read_text()) for f in (alone, out))
+        assert one["test"] == other["test"]
+        assert one["passes"] == other["passes"]
+
+
+@pytest.mark.slow
+def test_a_lane_that_fails_is_named_when_the_others_are_done(bench, tmp_path):
+    arguments = carried(tmp_path / "carried")
+    source = bench.Source(Path(arguments[0]), Path(arguments[3]), 1)
+    over = [part.removeprefix("--over=") for part in arguments if part.startswith("--over=")]
+    jobs = []
+    for name in ("bad", "good"):
+        (tmp_path / name).mkdir()
+        head = {"row": "words", "seed": 1}
+        config = bench.settings("words", {"bad": 1, "good": 2}[name], [], over)
+        jobs.append(bench.Job(tmp_path / name / f"{name}-1.json", head, config))
+    (tmp_path / "bad" / "work").write_text("in the way")
+    with pytest.raises(SystemExit, match="bad-1 failed: NotADirectoryError"):
+        bench.train_all(jobs, source, 2)
+    assert (tmp_path / "good" / "good-1.json").exists()
+
+
 @pytest.mark.parametrize(
     ("more", "differs"),
     [

@@ -81,11 +81,11 @@ logger = logging.getLogger(__name__)
 
 PIECES = 3  # changes where finished pieces would not be made the same way any more
 # What pass 1 does not depend on; trainings that differ in these share it.
-_AFTER_PASS_1 = (
+AFTER_PASS_1 = (
     "inputs", "neighbours", "second", "second_epochs", "second_lr", "average_passes",
     "move_odds", "first_lambda", "ofo_prior", "ofo_passes", "merge", "pointer",
 )  # fmt: skip
-_AFTER_PASS_2 = ("average_passes", "merge", "pointer")
+AFTER_PASS_2 = ("average_passes", "merge", "pointer")
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,10 +144,10 @@ class Levelwise:
         stage = self.stage(train, dev, labels)
         self.passes, self.seconds, self.memory = [], {}, {}
         two = self.config.reads_levels and len(self.levels) > 1
-        said = self._pass(stage, "pass 1", _AFTER_PASS_1, is_last=not two)
+        said = self._pass(stage, "pass 1", AFTER_PASS_1, is_last=not two)
         if two:
             stage = self._with_neighbours(stage, said.train)
-            said = self._pass(stage, "pass 2", _AFTER_PASS_2, said, is_last=True)
+            said = self._pass(stage, "pass 2", AFTER_PASS_2, said, is_last=True)
         self.curves = level_curves(self.config, self.levels, said.train, stage.at_level)
         label_vectors = None if stage.tables.labels is None else stage.tables.labels[1:].numpy()
         assert self.merging is not None
