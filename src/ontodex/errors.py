@@ -1,6 +1,6 @@
 """What can go wrong, said so that the person who meets it knows what to do.
 
-OntodexError            caught once in cli.py (exit code 2) and once in serve/ (problem documents)
+OntodexError            caught once in cli/ (exit code 2) and once in serve/ (problem documents)
 ├── DataError           a corpus or an ontology file: which file, which line, what was seen
 ├── ConfigError         a setting: which table, which key, what it takes
 ├── RunError            a run folder: missing, damaged, of another version, or not able to do this

@@ -1,6 +1,6 @@
 """Progress bars with an ETA for long work: shown by commands, silent in library use.
 
-`cli.py` switches them on; every stage may call `track` and neither knows nor cares.
+`cli/app.py` switches them on; every stage may call `track` and neither knows nor cares.
 """
 
 from __future__ import annotations

@@ -48,6 +48,12 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("levelwise")
 
 
+@pytest.fixture
+def measures(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    return importlib.import_module("levelwise_measure")
+
+
 def level(top_k: float, ofo: float, *, micro: float | None = None, k: int = 2) -> dict[str, Any]:
     """Macro figures, and micro ones where OFO has others."""
     chosen = dict.fromkeys(MEASURES, ofo)
@@ -422,7 +428,7 @@ SEA = ontology_of([Concept("nature"), Concept("water", parents=["nature"])])
 
 
 @pytest.mark.parametrize(("encoder", "keywords"), [("shared", "author"), ("level", "phrases")])
-def test_a_result_holds_what_the_tables_ask_for(bench, tables, tmp_path, encoder, keywords):
+def test_a_result_holds_what_the_tables_ask_for(measures, tables, tmp_path, encoder, keywords):
     docs = [Doc(str(i), {"text": "deep water"}, ("sea",), ("nature", "water")) for i in range(16)]
     corpora = {name: Corpus.write(docs, tmp_path / name) for name in ("train", "dev", "test")}
     if keywords == "phrases":  # what travels to a GPU machine has no text
@@ -431,9 +437,9 @@ def test_a_result_holds_what_the_tables_ask_for(bench, tables, tmp_path, encoder
         )
         corpora = prepare(corpora, tmp_path / "carried", told)
     settings = {**TINY, "encoder": encoder, "keywords": keywords}
-    system = bench.Levelwise(build(Levelwise.Config, settings, "model"))
+    system = Levelwise(build(Levelwise.Config, settings, "model"))
     labels = LabelSpace.of(corpora["train"], SEA)
-    found = {"row": "full", "seed": 1, **bench.measure(system, corpora, labels)}
+    found = {"row": "full", "seed": 1, **measures.measure(system, corpora, labels)}
     assert found["keywords"] == {"author": "keywords", "phrases": "phrases"}[keywords]
     assert list(found["share of a step"]) == ["shared", "1", "2"]
     assert sum(found["share of a step"].values()) == pytest.approx(1, abs=0.01)
@@ -581,17 +587,17 @@ def test_the_row_of_the_paper_is_refused_with_other_labels_than_the_papers(bench
     assert json.loads(capsys.readouterr().out)["row"] == "paper"
 
 
-def test_k_and_the_move_of_a_level_are_those_with_the_highest_f_asked_for(bench):
+def test_k_and_the_move_of_a_level_are_those_with_the_highest_f_asked_for(measures):
     """One document has four labels at 0.4, four others have one at 0.6: to find all eight takes
     K = 4, but most documents are best with one; and with thresholds of 0.5 a move upwards."""
     columns = np.array([[0, 1, 2, 3], *[[4, 5, 6, 7]] * 4])
     p = np.array([[0.4] * 4, *[[0.6, 0.1, 0.1, 0.1]] * 4], np.float32)
     gold = csr_array(np.array([[1] * 4 + [0] * 4, *[[0] * 4 + [1] + [0] * 3] * 4], np.int8))
     ranking = Ranking(columns.astype(np.int32), p)
-    assert bench.best_k(gold, ranking, "MaF") == 1
-    by = bench.best_move(gold, ranking, np.full(8, 0.5), "MiF")
+    assert measures.best_k(gold, ranking, "MaF") == 1
+    by = measures.best_move(gold, ranking, np.full(8, 0.5), "MiF")
     assert 0.4 < by < 2, "0.4 comes above the threshold, 0.1 does not"
-    own = bench.each_by_its_own(gold, {"MiF": ranking.cut(1), "MaF": ranking.cut(4)})
+    own = measures.each_by_its_own(gold, {"MiF": ranking.cut(1), "MaF": ranking.cut(4)})
     assert own["MiP"] == 100
     assert own["MaR"] == 100
     assert own["MaP"] == 40
