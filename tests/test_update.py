@@ -122,6 +122,17 @@ def test_documents_without_labels_are_refused(run):
     assert "updates" not in load(run).about
 
 
+def test_documents_without_labels_among_others_are_left_out_and_said(run, tmp_path, caplog):
+    bare = [Doc(f"b{i}", {"text": "lava crater"}) for i in range(3)]
+    jsonl.write(Corpus.of([*NEW, *bare]), tmp_path / "new.jsonl")
+    before = load(run).model.gold.shape[0]
+    said = CliRunner().invoke(app, ["update", str(run), str(tmp_path / "new.jsonl")])
+    assert "3 of 12 new documents have no label and are left out" in caplog.text
+    assert "9 documents and 1 new labels" in said.output
+    assert load(run).n_taken == 9
+    assert load(run).model.gold.shape[0] == before + 9
+
+
 def test_new_labels_outside_the_ontology_are_said(tmp_path, caplog):
     ontology = build_ontology([Concept(topic) for topic in (*TOPICS, "rain")])
     train(KNN, tmp_path / "run", train=corpus(), ontology=ontology)
@@ -170,8 +181,11 @@ def test_dxml_takes_documents_through_the_same_command(tmp_path):
     training = {"epochs": 5, "batch": 16, "lr": 0.02}
     model = {"name": "dxml", "hidden": 16, "label_size": 4, "networks": 1, "train": training}
     train({"model": model}, tmp_path / "run", train=corpus())
-    update(tmp_path / "run", NEW)
-    assert {s.label for s in load(tmp_path / "run").suggest("ash wave", limit=9)} >= {"fire"}
+    before = len(load(tmp_path / "run").model.memory)
+    update(tmp_path / "run", Corpus.of([*NEW, Doc("bare", {"text": "lava"})]))
+    updated = load(tmp_path / "run")
+    assert {s.label for s in updated.suggest("ash wave", limit=9)} >= {"fire"}
+    assert len(updated.model.memory) == updated.model.gold.shape[0] == before + 9
 
 
 UPDATER = """

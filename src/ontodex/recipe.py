@@ -284,11 +284,17 @@ def update(folder: str | Path, corpus: Corpus, *, device: str = "cpu") -> Run:
             f"{folder}: has taken these documents already", hint="give only documents that are new"
         )
     _refuse_unlabelled(corpus, "new")
-    labels = old.labels.updated(corpus)
-    given = sorted({label for own in corpus.labels() for label in own})
+    teach = corpus.select(np.array([bool(own) for own in corpus.labels()]))
+    if unlabelled := len(corpus) - len(teach):
+        logger.warning(
+            "%s of %s new documents have no label and are left out",
+            f"{unlabelled:,}",
+            f"{len(corpus):,}",
+        )
+    labels = old.labels.updated(teach)
+    given = sorted({label for own in teach.labels() for label in own})
     _doubt_strangers(given, labels.ontology, "new")
-    old.model.update(corpus, labels)
-    documents = old.about.get("updates", {}).get("documents", 0) + len(corpus)
+    old.model.update(teach, labels)
     with atomic_folder(folder) as new:
         for name in ("config.toml", "ontology.json", "log.jsonl"):
             if (folder / name).exists():
@@ -298,7 +304,7 @@ def update(folder: str | Path, corpus: Corpus, *, device: str = "cpu") -> Run:
         old.model.save(new / "model")
         old.decision.for_labels(labels).save(new / "decision.json")
         about = {key: value for key, value in old.about.items() if key not in ("format", "files")}
-        added = {"documents": documents, "keys": [*_updates(old), corpus.key]}
+        added = {"documents": old.n_taken + len(teach), "keys": [*_updates(old), corpus.key]}
         store.finish(new, {**about, "labels": labels.n_seen, "updates": added})
         if digest(folder / "manifest.json") != manifest:
             raise RunError(

@@ -199,6 +199,11 @@ class Run:
         return "never learned: no training document has it"
 
     @property
+    def n_taken(self) -> int:
+        """Documents that were put into it after its training."""
+        return int(self.about.get("updates", {}).get("documents", 0))
+
+    @property
     def is_stepwise(self) -> bool:
         """Whether label sets are chosen label by label, so that `explain_set` can tell how."""
         return isinstance(self.model, ExplainsSet) and self.model.is_stepwise

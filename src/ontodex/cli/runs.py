@@ -292,9 +292,10 @@ def update(
     from ontodex.recipe import update as update_run
     from ontodex.run import load
 
-    known, documents = len(load(run).labels), open_corpus(corpus)
-    updated = update_run(run, documents, device=device)
+    before = load(run)
+    updated = update_run(run, open_corpus(corpus), device=device)
+    documents = updated.n_taken - before.n_taken
+    labels = len(updated.labels) - len(before.labels)
     typer.echo(
-        f"{len(documents):,} documents and {len(updated.labels) - known:,} new labels are now in "
-        f"{run}; evaluate it again"
+        f"{documents:,} documents and {labels:,} new labels are now in {run}; evaluate it again"
     )

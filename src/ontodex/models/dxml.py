@@ -300,7 +300,6 @@ class Dxml:
 
     def update(self, corpus: Corpus, labels: LabelSpace) -> None:
         """New documents vote from now on, for new labels too; the network stays as it is."""
-        corpus = corpus.select(np.array([bool(own) for own in corpus.labels()], dtype=bool))
         self.memory = self.memory.joined_by(_rounded(self.embed(corpus)))
         self.gold = joined(self.gold, corpus, labels)
 

@@ -128,7 +128,7 @@ def learn(folder: Path, database: Database, *, device: str = "cpu") -> Lesson:
         before,
         after,
         _moved(run, taught),
-        _remembered(taught) - _remembered(run),
+        taught.n_taken - run.n_taken,
         taken,
     )
 
@@ -241,10 +241,6 @@ def _matrices(judged: Sequence[Judged], labels: LabelSpace) -> tuple[csr_array, 
         return csr_array((ones, indices, indptr), shape=(len(rows), len(labels)))
 
     return matrix([one.accepted for one in judged]), matrix([one.rejected for one in judged])
-
-
-def _remembered(run: Run) -> int:
-    return int(run.about.get("updates", {}).get("documents", 0))
 
 
 def _moved(before: Run, after: Run) -> int:
