@@ -23,7 +23,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import current_process, get_context
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +188,7 @@ class Job:
         }
 
     def run(self, source: Source) -> None:
+        current_process().name = self.result.stem  # stands in the log
         system = begin(self.config)
         system.work = self.result.parent / "work"
         found = {**self.head, **measure(system, *source.open())}

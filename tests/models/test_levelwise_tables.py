@@ -493,13 +493,17 @@ def test_rows_share_the_passes_that_are_trained_alike(bench):
 
 
 @pytest.mark.slow
-def test_lanes_train_each_pass_once_and_come_to_the_same_results(bench, tmp_path):
+def test_lanes_train_each_pass_once_and_come_to_the_same_results(bench, tmp_path, capfd):
     arguments = carried(tmp_path / "carried")
     rows = ["--rows", "keywords", "threshold", "words"]
     bench.main([*arguments[:-1], *rows])
     alone, out = tmp_path / "alone", tmp_path / "out"
     out.rename(alone)
+    capfd.readouterr()
     bench.main([*arguments[:-1], *rows, "--lanes=2"])
+    said = capfd.readouterr().err
+    assert all(f" {row}-1 pass 1 fold 2: " in said for row in ("keywords", "words"))
+    assert " threshold-1 pass 1 fold 2: finished before" in said
     pieces, of_lanes = ({p.name for p in (f / "work").glob("pass*")} for f in (alone, out))
     assert pieces == of_lanes
     assert len(pieces) == 9, "of `words`, of `keywords`, and of pass 2: all documents, two folds"
