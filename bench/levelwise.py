@@ -20,7 +20,7 @@ import dataclasses
 import json
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from multiprocessing import current_process, get_context
@@ -215,11 +215,9 @@ def train_all(jobs: Sequence[Job], source: Source, lanes: int) -> None:
         running: dict[Future[None], Job] = {}
         trained: set[str] = set()  # passes that rows may share now
         while waiting or running:
-            for job in list(waiting):
-                ahead = {one for other in running.values() for one in other.passes} - trained
-                if len(running) < lanes and not job.passes & ahead:
-                    running[pool.submit(job.run, source)] = job
-                    waiting.remove(job)
+            while len(running) < lanes and (one := free(waiting, running.values(), trained)):
+                running[pool.submit(one.run, source)] = one
+                waiting.remove(one)
             for done in wait(running, return_when=FIRST_COMPLETED).done:
                 job = running.pop(done)
                 if (error := done.exception()) is not None:
@@ -229,6 +227,12 @@ def train_all(jobs: Sequence[Job], source: Source, lanes: int) -> None:
                     say_result(job)
     if failed:
         raise SystemExit("; ".join(f"{name} failed: {error!r}" for name, error in failed.items()))
+
+
+def free(waiting: Sequence[Job], running: Iterable[Job], trained: set[str]) -> Job | None:
+    """The first that shares no pass which another is training."""
+    ahead = {one for job in running for one in job.passes} - trained
+    return next((job for job in waiting if not job.passes & ahead), None)
 
 
 def say_result(job: Job) -> None:

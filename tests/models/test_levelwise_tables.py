@@ -480,16 +480,28 @@ def test_a_result_is_found_again_by_what_it_was_made_from(bench, finished, capsy
     assert result.stat().st_mtime_ns == before
 
 
+def job(bench: ModuleType, row: str, seed: int = 1) -> Any:
+    return bench.Job(Path(row), {}, bench.settings(row, seed, [], []))
+
+
 def test_rows_share_the_passes_that_are_trained_alike(bench):
-    passes = {
-        row: bench.Job(Path(row), {}, bench.settings(row, 1, [], [])).passes
-        for row in ("full", "label", "anew", "words", "max")
-    }
+    rows = ("full", "label", "anew", "words", "max")
+    passes = {row: job(bench, row).passes for row in rows}
     assert passes["label"] == passes["full"]
     assert len(passes["anew"] & passes["full"]) == 1, "pass 1"
     assert not passes["full"] & (passes["words"] | passes["max"])
-    other = bench.Job(Path("full"), {}, bench.settings("full", 2, [], [])).passes
-    assert not other & passes["full"], "another seed is another training"
+    assert not job(bench, "full", seed=2).passes & passes["full"], "another seed, another training"
+
+
+def test_of_rows_that_share_a_pass_the_first_goes_ahead_and_then_all_may(bench):
+    full, label, anew, words = (job(bench, row) for row in ("full", "label", "anew", "words"))
+    assert bench.free([full, label], [], set()) is full
+    assert bench.free([label, anew, words], [full], set()) is words
+    assert bench.free([label, anew], [full], set()) is None
+    assert bench.free([anew], [label], full.passes) is anew, "pass 1 is there"
+    again = job(bench, "attentive-continued"), job(bench, "attentive-continued-last")
+    first = job(bench, "attentive").passes
+    assert bench.free(again[1:], again[:1], first) is None, "their own pass 2 is not"
 
 
 @pytest.mark.slow

@@ -34,16 +34,23 @@ def test_the_kernel_finds_the_maxima_and_brings_gradients_to_where_they_stand(pr
 
 
 def test_of_equals_the_first_is_told_and_what_is_no_number_is_not_passed_over():
-    from ontodex.models.pooling_kernel import Maxima
+    from ontodex.models.pooling_kernel import PLACES, Maxima
 
     x = torch.tensor([[1.0, 7.0, 7.0], [1.0, torch.nan, 7.0], [-torch.inf, -torch.inf, 3.0]])
     x = x[:, :, None].to(DEVICE).requires_grad_()
     lengths = torch.tensor([3, 3, 2], device=DEVICE)
-    found = Maxima.apply(x, lengths, Chunks.of([1]).table.to(DEVICE))
+    whole = Chunks.of([1]).table.to(DEVICE)
+    found = Maxima.apply(x, lengths, whole)
     assert found.isnan().flatten().tolist() == [False, True, False]
     assert found[::2].flatten().tolist() == [7.0, -torch.inf]
     (gradient,) = torch.autograd.grad(found.nan_to_num().sum(), x)
     assert gradient[0].flatten().tolist() == [0, 1, 0]
+    far = torch.zeros(1, 3 * PLACES, 1, device=DEVICE)  # equals that are not looked at together
+    far[:, [2, PLACES + 1, 3 * PLACES - 1]] = 5
+    far.requires_grad_()
+    found = Maxima.apply(far, torch.tensor([3 * PLACES], device=DEVICE), whole)
+    (gradient,) = torch.autograd.grad(found.sum(), far)
+    assert gradient.flatten().nonzero().tolist() == [[2]]
 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="is about GPUs")
