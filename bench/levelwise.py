@@ -21,9 +21,10 @@ import json
 import logging
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from multiprocessing import current_process, get_context
+from multiprocessing.connection import wait
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,10 @@ class Source:
     def about(self) -> dict[str, Any]:
         corpora = {part: Corpus.open(self.folder / part).key for part in ("train", "dev", "test")}
         ontology = digest(self.ontology)
-        return {"min_count": self.min_count, "corpora": corpora, "ontology": ontology}
+        # What of it is told by no corpus's key: words, phrases, vectors.
+        prepared = json.loads((self.folder / "prepared.json").read_text(encoding="utf-8"))["plan"]
+        prepared["corpora"] = corpora
+        return {"min_count": self.min_count, "prepared": prepared, "ontology": ontology}
 
 
 @dataclass(frozen=True)
@@ -207,26 +211,32 @@ def train_all(jobs: Sequence[Job], source: Source, lanes: int) -> None:
             job.run(source)
             say_result(job)
         return
-    failed: dict[str, BaseException] = {}
-    # A process a job, so that what one leaves on the GPU is gone.
-    with ProcessPoolExecutor(
-        lanes, get_context("spawn"), initializer=log_to_stderr, max_tasks_per_child=1
-    ) as pool:
-        running: dict[Future[None], Job] = {}
-        trained: set[str] = set()  # passes that rows may share now
-        while waiting or running:
-            while len(running) < lanes and (one := free(waiting, running.values(), trained)):
-                running[pool.submit(one.run, source)] = one
-                waiting.remove(one)
-            for done in wait(running, return_when=FIRST_COMPLETED).done:
-                job = running.pop(done)
-                if (error := done.exception()) is not None:
-                    failed[job.result.stem] = error
-                else:
-                    trained |= job.passes
-                    say_result(job)
+    # A process a job: what one leaves on the GPU is gone, and one that is killed stops no other.
+    spawn = get_context("spawn")
+    running: dict[SpawnProcess, Job] = {}
+    trained: set[str] = set()  # passes that rows may share now
+    failed: list[str] = []
+    while waiting or running:
+        while len(running) < lanes and (one := free(waiting, running.values(), trained)):
+            process = spawn.Process(target=in_a_lane, args=(one, source))
+            process.start()
+            running[process] = one
+            waiting.remove(one)
+        wait([process.sentinel for process in running])
+        for process in [process for process in running if process.exitcode is not None]:
+            job = running.pop(process)
+            if process.exitcode:
+                failed.append(f"{job.result.stem} failed with exit status {process.exitcode}")
+            else:
+                trained |= job.passes
+                say_result(job)
     if failed:
-        raise SystemExit("; ".join(f"{name} failed: {error!r}" for name, error in failed.items()))
+        raise SystemExit(f"{'; '.join(failed)}: see above")
+
+
+def in_a_lane(job: Job, source: Source) -> None:
+    log_to_stderr()
+    job.run(source)
 
 
 def free(waiting: Sequence[Job], running: Iterable[Job], trained: set[str]) -> Job | None:

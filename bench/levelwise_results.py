@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 FORMAT = 4  # changes where figures would not come out the same any more
-LAST_TOO_LOW = 3  # a level's thresholds began from one that was tuned with all levels' labels
+LEVELS_SINCE = 4  # before it OFO's thresholds of a level were too low; all else is as it was
 MICRO, MACRO = ("MiP", "MiR", "MiF"), ("MaP", "MaR", "MaF")
 # The inputs of Tables 2 and 3, our row and pass; {} is what the stream of keywords holds.
 BLOCKS = (
@@ -38,12 +38,6 @@ def read_results(out: Path) -> Results:
         if "row" in result:
             by_row.setdefault(result["row"], []).append(result)
     return by_row
-
-
-def is_too_low(results: Results) -> bool:
-    """Whether OFO's figures at the levels are, in some of these."""
-    runs = [run for runs in results.values() for run in runs]
-    return any(run.get("made from", {}).get("format", FORMAT) <= LAST_TOO_LOW for run in runs)
 
 
 def by_seed(results: Results, row: str) -> dict[int, Mapping[str, Any]]:
@@ -81,8 +75,11 @@ def blocks_of(
 
 def levels_of(results: Results, row: str, number: int) -> dict[int, Mapping[str, Any]]:
     """By seed, the figures of each level of a row after a pass (0 or 1)."""
-    passes = {seed: run["passes"] for seed, run in by_seed(results, row).items()}
-    return {seed: one[number]["levels"] for seed, one in passes.items() if len(one) > number}
+    return {
+        seed: run["passes"][number]["levels"]
+        for seed, run in by_seed(results, row).items()
+        if len(run["passes"]) > number and run["made from"]["format"] >= LEVELS_SINCE
+    }
 
 
 def named(seeds: Sequence[int]) -> str:

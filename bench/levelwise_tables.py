@@ -31,7 +31,6 @@ from levelwise_results import (
     Results,
     blocks_of,
     by_seed,
-    is_too_low,
     mean,
     origin,
     read_results,
@@ -172,12 +171,6 @@ def level_table(
         f"## {title} measures at each level{whose}\n\n{table(head, rows)}\n\n"
         f"{how_levels_are_measured(said)} Rows: {origins}."
     )
-    if is_too_low(results):
-        text += (
-            "\n\n**OFO's figures here are too low**: the thresholds of a level began from one that "
-            "was tuned with the labels of all levels. That is mended, and to be measured again; "
-            "docs/papers/levelwise.md says how much it is."
-        )
     return text + (f"\n\n{about_quoted_levels(theirs, said)}" if paper else "")
 
 
