@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from ontodex.config import build as build_config
-from ontodex.decide import DecideConfig, load, tune
+from ontodex.decide import DecideConfig, Decision, load, tune
+from ontodex.decide.threshold import PerLabel
 from ontodex.errors import ConfigError, RunError
 from ontodex.ontology.graph import Concept, build
 from ontodex.types import LabelSpace, Ranking
@@ -59,6 +60,47 @@ def test_saved_and_loaded_decisions_decide_alike_and_save_the_same_bytes(rule, t
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "decision.json").read_bytes()
     assert again.config == decision.config
     assert_same(again.apply(ranking), decision.apply(ranking))
+
+
+MORE = LabelSpace((*LABELS.ids, "new"), np.ones(N_LABELS + 1, np.int64), 11)
+
+
+def test_a_new_label_has_the_threshold_that_all_labels_started_from(tmp_path):
+    ranking, gold = planted(0)
+    one = tune(DecideConfig(rule="threshold"), ranking, gold, LABELS).rule.value
+    decision = tune(DecideConfig(rule="per-label"), ranking, gold, LABELS)
+    assert len(set(decision.rule.values)) == len(LABELS), "all differ: none is the usual one"
+    decision.save(tmp_path / "decision.json")
+    for known in (decision, load(tmp_path / "decision.json", LABELS)):
+        widened = known.for_labels(MORE).rule.values
+        assert widened.tolist() == [*decision.rule.values, one]
+
+
+def test_a_new_label_begins_with_ofo_as_every_label_did():
+    ranking, gold = planted(0)
+    decision = tune(DecideConfig(rule="ofo"), ranking, gold, LABELS)
+    old, new = decision.rule, decision.for_labels(MORE).rule
+    assert new.thresholds.tolist() == [*old.thresholds, old.first]
+    assert new.alpha.tolist() == [*old.alpha, 0]
+    assert new.beta.tolist() == [*old.beta, 0]
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "start"), [([0.05, 0.4, 0.6], 0.4), ([0.05, 0.6, 0.7, 0.7], 0.7), ([0.3], 0.3)]
+)
+def test_a_decision_that_does_not_say_where_its_thresholds_started_can_be_read(
+    tmp_path, thresholds, start
+):
+    """Labels without evidence have kept it; where there are none, the median stands for it."""
+    n, path = len(thresholds), tmp_path / "decision.json"
+    few = LabelSpace(LABELS.ids[:n], LABELS.frequency[:n], 10)
+    Decision(DecideConfig(), PerLabel(np.array(thresholds), 0.9)).save(path)
+    stored = json.loads(path.read_text())
+    del stored["values"]["start"]
+    path.write_text(json.dumps(stored))
+    rule = load(path, few).rule
+    assert rule.values.tolist() == thresholds
+    assert rule.start == start
 
 
 @given(

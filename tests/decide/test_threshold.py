@@ -65,7 +65,7 @@ def best_joint_f(ranking: Ranking, gold: csr_array) -> float:
     """Micro-F of the best of all combinations of thresholds, one a label, by trying them all."""
     grids = np.meshgrid(*[np.arange(6) / 5 + 0.1] * gold.shape[1])  # between the probabilities
     return max(
-        micro_f(ranking, PerLabel(np.array(values)).choose(ranking), gold)
+        micro_f(ranking, PerLabel(np.array(values), 0.5).choose(ranking), gold)
         for values in zip(*(grid.ravel() for grid in grids), strict=True)
     )
 

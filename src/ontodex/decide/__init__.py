@@ -123,11 +123,9 @@ class Decision:
     def for_labels(self, labels: LabelSpace) -> Decision:
         """The same rule for a label space with more columns; a new label is treated as the labels
         of which dev said nothing."""
-        values = {
-            field.name: _widened(getattr(self.rule, field.name), len(labels))
-            for field in dataclasses.fields(self.rule)  # type: ignore[arg-type]
-        }
-        rule = dataclasses.replace(self.rule, **values)  # type: ignore[type-var]
+        rule = self.rule
+        if isinstance(rule, PerLabel | OFO):
+            rule = rule.widened(len(labels))
         return dataclasses.replace(self, rule=rule, ancestors=_ancestors(self.config, labels))
 
     def save(self, path: Path) -> None:
@@ -200,7 +198,9 @@ def _rule(config: DecideConfig, values: dict[str, Any], n_columns: int) -> Rule:
     if config.rule == "expected-f":
         return ExpectedF()
     if config.rule == "per-label":
-        return PerLabel(_array(values["values"], n_columns, np.float64))
+        thresholds = _array(values["values"], n_columns, np.float64)
+        start = values["start"] if "start" in values else _earlier_start(values["values"])
+        return PerLabel(thresholds, float(start))
     return OFO(
         float(values["first"]),
         float(values["prior"]),
@@ -225,12 +225,12 @@ def _plain(value: Any) -> Any:
     }
 
 
-def _widened(value: Any, n_columns: int) -> Any:
-    """Numbers as they are; an array with its commonest value in the columns it has not."""
-    if not isinstance(value, np.ndarray):
-        return value
-    stored = {**_plain(value), "columns": n_columns}
-    return _array(stored, n_columns, value.dtype.type)
+def _earlier_start(stored: dict[str, Any]) -> float:
+    """Where thresholds started, of a file that does not say so: labels of which dev said nothing
+    still stand there. Where each label has a threshold of its own, the median."""
+    if len(stored["at"]) + 1 < stored["columns"]:
+        return float(stored["usual"])
+    return float(np.median([stored["usual"], *stored["values"]]))
 
 
 def _array(stored: dict[str, Any], n_columns: int, dtype: type) -> NDArray[Any]:

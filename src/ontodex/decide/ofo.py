@@ -65,6 +65,16 @@ class OFO:
         first, prior = arrays["start"].tolist()
         return cls(first, prior, arrays["thresholds"], arrays["alpha"], arrays["beta"])
 
+    def widened(self, n_columns: int) -> OFO:
+        """The same with new labels after the others, as before their first document."""
+        new = OFO.new(n_columns - len(self.thresholds), self.first, prior=self.prior)
+        return replace(
+            self,
+            thresholds=np.append(self.thresholds, new.thresholds),
+            alpha=np.append(self.alpha, new.alpha),
+            beta=np.append(self.beta, new.beta),
+        )
+
     def choose(self, ranking: Ranking) -> NDArray[np.bool_]:
         return above(ranking, self.thresholds)
 

@@ -6,7 +6,7 @@ once and looking at every cut (no grid).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,9 +44,15 @@ class PerLabel:
     """All labels above the probability of their column."""
 
     values: NDArray[np.float64]
+    start: float  # of labels of which dev says nothing
 
     def choose(self, ranking: Ranking) -> NDArray[np.bool_]:
         return above(ranking, self.values)
+
+    def widened(self, n_columns: int) -> PerLabel:
+        """The same with new labels after the others."""
+        more = n_columns - len(self.values)
+        return replace(self, values=np.append(self.values, np.full(more, self.start)))
 
 
 def above(ranking: Ranking, thresholds: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -112,7 +118,7 @@ def tune_each(
     thresholds = np.full(len(gold_counts), start.value)
     cuts = _cuts(found.columns, found)
     if not cuts.hits.any():
-        return PerLabel(thresholds)
+        return PerLabel(thresholds, start.value)
     n_gold = int(gold_counts.sum())
     starts = np.flatnonzero(np.diff(cuts.labels, prepend=-1))
     labels = cuts.labels[starts]
@@ -128,7 +134,7 @@ def tune_each(
     weight = gold_counts[labels]
     thresholds[labels] = (weight * own + shrink * start.value) / np.maximum(weight + shrink, 1e-300)
     thresholds[labels[weight == 0]] = start.value
-    return PerLabel(thresholds)
+    return PerLabel(thresholds, start.value)
 
 
 @dataclass(frozen=True, eq=False)
