@@ -13,6 +13,7 @@ largest 15 and the rest.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ontodex.ontology.graph import ancestors, depths, reachable, topological
+from ontodex.ontology.graph import ancestors, depths, topological
 from ontodex.types import LabelSpace, Ontology
 
 Rule = Literal["min", "max"]
@@ -241,7 +242,10 @@ def _by_top(ontology: Ontology, largest: int) -> dict[str, list[int]]:
     tops = np.flatnonzero((n_parents == 0) & (n_children > 0)).tolist()
     while len(tops) == 1 and n_children[tops[0]]:
         tops = children.indices[children.indptr[tops[0]] : children.indptr[tops[0] + 1]].tolist()
-    tops.sort(key=lambda top: (-len(reachable(children, top)), top))
+    below: Counter[int] = Counter()
+    for kind, concepts in Counter(_inherited(ontology, ([top] for top in tops))).items():
+        below.update({tops[number]: concepts for number in kind})
+    tops.sort(key=lambda top: (-below[top], top))
     groups: dict[str, list[int]] = {}
     for top in tops[:largest]:
         groups.setdefault(ontology.name(ontology.ids[top]), []).append(top)
