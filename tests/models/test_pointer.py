@@ -314,6 +314,30 @@ def test_a_batch_decodes_as_many_documents_as_beams_and_labels_leave_room_for(
     np.testing.assert_allclose(found.probabilities, expected.probabilities, rtol=1e-4)
 
 
+@pytest.mark.parametrize(("most", "documents"), [(1, 1), (3 * 5 * (N_LABELS + 1), 3)])
+def test_training_computes_as_many_documents_as_steps_and_labels_leave_room_for(
+    monkeypatch, most, documents
+):
+    """The longest target has two leaves, two roots and the stop symbol; a batch has 8 documents."""
+    learned, seen = [], []
+    for room in (pointer_module.MOST_LOGITS, most):
+        monkeypatch.setattr(pointer_module, "MOST_LOGITS", room)
+        pointer = Pointer(quick(dropout=0.0), HIERARCHY)
+        original = PointerNetwork.forward
+
+        def watched(network, candidates, targets, coverage, original=original):
+            seen.append(len(targets))
+            return original(network, candidates, targets, coverage)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(PointerNetwork, "forward", watched)
+            pointer.fit(FEW, FEW_GOLD, NOTHING, csr_array((2, N_LABELS), dtype=np.int8))
+        learned.append(pointer.tensors()["labels.weight"])
+        assert max(seen) == (8 if room > most else documents)
+        seen.clear()
+    np.testing.assert_allclose(*learned, atol=2e-3)
+
+
 def test_asking_before_fitting_is_a_sentence():
     with pytest.raises(RunError, match="before it was fitted"):
         Pointer(CONFIG, HIERARCHY).decode(TEST)

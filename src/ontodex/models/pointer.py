@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -42,6 +42,9 @@ SMALLEST_BATCH = 8
 # Chances (documents, beams, labels) of a batch that is decoded: 512 MiB, and some eight such
 # tensors live at a time.
 MOST_CHANCES = 2**27
+# Logits (documents, labels of the longest, labels) that are learned from at once: 1 GiB, and some
+# six such tensors live at a time.
+MOST_LOGITS = 2**28
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,13 +204,15 @@ class Pointer:
             wanted = on_device[at, : int(lengths[rows].max())]
             return network(data.batch(rows), wanted, self.config.coverage)
 
+        # Steps are those of `plan`; by `batch` the loop knows how much to compute at once.
+        at_once = replace(settings, batch=self._piece(settings.batch, targets.shape[1]))
         is_judged = csr_array(dev_gold[:, : self.hierarchy.n_answers]).nnz > 0
         before = self._untaught(dev, dev_gold) if is_judged else None
         loop.fit(
             network,
             batches=plan,
             loss=loss,
-            config=settings,
+            config=at_once,
             score=(lambda: self._micro_f(dev, dev_gold)) if is_judged else None,
             folder=folder,
             title=title,
@@ -262,6 +267,12 @@ class Pointer:
                 max_labels=config.max_labels,
                 reward=self.length_reward,
             )
+
+    def _piece(self, batch: int, steps: int) -> int:
+        """Documents of a batch that are learned from at once: a CPU that runs out of memory cannot
+        try again with fewer."""
+        of_document = steps * (len(self.hierarchy.level) + 1)  # 1 for stopping
+        return max(1, min(batch, MOST_LOGITS // of_document))
 
     def _decode_batch(self) -> int:
         size = 512 if self.device.type == "cuda" else 32

@@ -373,8 +373,7 @@ class PointerNetwork(nn.Module):
         passed = self.rank <= steps.floor[:, :, None]  # (n, s, l + 1)
         gated = (logits + log_gate[:, None]).masked_fill(passed, FAR).logsumexp(-1) - everything
         gate = log_gate.gather(1, columns)[:, None].exp()
-        ahead = self.rank[columns][:, None] > steps.floor[:, :, None]  # (n, s, c)
-        gated_copy = (steps.attention * gate * ahead).sum(-1) * going_on + end
+        gated_copy = (steps.attention * gate).sum(-1) * going_on + end
         gated_copy = gated_copy.clamp(min=SMALLEST).log()
         total = torch.logaddexp(log_p_gen + gated, log_p_copy + gated_copy)
         return target + log_gate.gather(1, targets) - total
