@@ -4,8 +4,9 @@
         --ontology eurlex57k/eurovoc.json --set model.max_level=4
 
 The networks have the sizes of a trained run and random weights, on which time does not depend; the
-pointer generator is made to emit eight labels. Documents are read from their text. Prints the
-median and the 90th percentile of wall time, and the processor's own time, in milliseconds.
+pointer generator is made to emit eight labels of 16 that it reads. Documents are read from their
+text. Prints the median and the 90th percentile of wall time, and the processor's own time, in
+milliseconds.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import torch
 from levelwise import ROWS, begin, settings
 from ontodex.decide.calibrate import Calibration
 from ontodex.decide.ofo import OFO
+from ontodex.models.level_decide import Sampling
 from ontodex.models.levelwise import Levelwise, Pass
 from ontodex.models.pointer import Pointer
 from ontodex.models.pointer_network import PointerNetwork
@@ -29,8 +31,8 @@ from ontodex.ontology import read_ontology
 from ontodex.read import open_corpus
 from ontodex.types import Corpus, LabelSpace
 
-CANDIDATES = 16  # labels that OFO leaves of a document, over all levels
-EMITTED = 8
+CANDIDATES = 16  # labels of a document that are merged, of all levels and in the mean
+EMITTED = 8  # of these
 
 
 def main() -> None:
@@ -71,7 +73,7 @@ def untrained(
     system: Levelwise, corpora: dict[str, Corpus], labels: LabelSpace, texts: Corpus
 ) -> None:
     """Give the system networks of the right sizes, as if it had been fitted, and thresholds that
-    leave so many candidates of the first text."""
+    leave so many candidates of these texts."""
     stage = system.stage(corpora["train"], corpora["dev"], labels)
     assert system.merging is not None
     torch.manual_seed(1)
@@ -82,15 +84,17 @@ def untrained(
         system.passes.append(Pass(network, OFO.new(n, 0.0), np.zeros(n), moves))
     merging, settings = system.merging, system.config.pointer
     merging.level_calibration = [Calibration.none() for _ in system.levels]
+    merging.sampling = Sampling(np.zeros(1), np.full(1, float(EMITTED)))
     if system.config.merge == "pointer":
         merging.pointer = Pointer(settings, merging.hierarchy)
         merging.pointer.network = PointerNetwork(settings, merging.hierarchy).eval()
         with torch.no_grad():
             merging.pointer.network.vocabulary.bias[-1] = -1e4  # never stops by itself
-    first = system.level_rankings(texts.select([0]))[-1]
-    kept = np.sort(np.hstack([ranking.probabilities[0] for ranking in first]))[-CANDIDATES]
-    for one in system.passes:
-        one.thresholds[:] = kept
+    for place, one in enumerate(system.passes):  # the second reads what the first leaves
+        said = np.hstack([ranking.probabilities for ranking in system.level_rankings(texts)[place]])
+        one.thresholds[:] = np.sort(said, axis=None)[-CANDIDATES * len(texts) - 1]
+    if system.config.merge == "pointer":
+        system.thresholds[:] /= settings.share
 
 
 if __name__ == "__main__":

@@ -469,6 +469,38 @@ def carried(folder: Path, *, documents: int = 16, max_length: int = 500) -> list
     return [str(folder), out, "--ontology", str(folder / "ontology.json"), *given, "--rows=words"]
 
 
+@pytest.mark.parametrize("row", ["full", "unordered", "sampling", "threshold"])
+def test_what_a_document_costs_is_measured_with_as_many_labels_as_is_said(monkeypatch, row):
+    """16 that are merged, in the mean, and 8 of them that are emitted, of labels with random
+    weights."""
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    latency = importlib.import_module("levelwise_latency")
+    tops = [f"t{i}" for i in range(30)]
+    ontology = ontology_of([*map(Concept, tops), *(Concept(f"b{t}", parents=[t]) for t in tops)])
+    corpus = Corpus.of(
+        Doc(t, {"text": " ".join(tops[: i + 1])}, (), (t, f"b{t}")) for i, t in enumerate(tops)
+    )
+    over = {name: value for name, value in TINY.items() if name not in ("merge", "train")}
+    given = [f"model.{name}={value}" for name, value in over.items()]
+    given += [f"model.pointer.max_labels={latency.EMITTED}"]
+    system = latency.begin(latency.settings(row, 1, [], given))
+    corpora = {"train": corpus, "dev": corpus}
+    latency.untrained(system, corpora, LabelSpace.of(corpus, ontology), corpus)
+    rankings = system.level_rankings(corpus)[-1]
+    if system.config.merge == "pointer":
+        merged = system.merging.predicted(rankings, system.thresholds)
+    else:
+        merged = system.merging.union(rankings, system.thresholds)
+    assert (merged.columns >= 0).sum(axis=1).mean() == pytest.approx(16, abs=0.5)
+    if row != "threshold":
+        assert ((system.decide(corpus).columns >= 0).sum(axis=1) == 8).all()
+
+
+def test_pass_2_is_continued_in_all_rows_that_stand_for_the_papers_form(bench):
+    for row in (*bench.PAPER, "paper"):
+        assert bench.ROWS[row]["second"] == ("anew" if row == "anew" else "continued")
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The arguments of a bench that has been run."""
