@@ -59,11 +59,17 @@ SMALL = LevelwiseConfig(
     dropout=0,
     neighbours=4,
 )
-# Label 1 is in both categories; the first reads three parts of the text, the second all as one.
+# Label 1 is in two categories. The first and the third read three parts of the text and share a
+# matrix; the order by number of parts, d b a c, is not its own reverse.
 LEVEL = Level(
     2,
     np.array([4, 7, 9]),
-    (Category("a", 3, np.array([0, 1])), Category("b", 1, np.array([1, 2]))),
+    (
+        Category("a", 3, np.array([0, 1])),
+        Category("b", 2, np.array([1, 2])),
+        Category("c", 3, np.array([2])),
+        Category("d", 1, np.array([0, 2])),
+    ),
 )
 
 
@@ -188,6 +194,7 @@ def read_out_by_loops(network: LevelNetwork, streams: dict[str, tuple[Tensor, Te
     pairs = network.answer.rows.split(network.answer.sizes)
     n = len(next(iter(streams.values()))[1])
     logits = torch.zeros(n, len(LEVEL), dtype=torch.double)
+    same = [c.chunks for c in LEVEL.categories]
     for row in range(n):
         found: dict[int, list[Tensor]] = {}
         for g, category in enumerate(LEVEL.categories):
@@ -200,7 +207,9 @@ def read_out_by_loops(network: LevelNetwork, streams: dict[str, tuple[Tensor, Te
             z = torch.cat(pooled) / sqrt(
                 1 + 1e-5
             )  # batch norm before any batch: mean 0, variance 1
-            z = (pools.bottlenecks[part](z)).clamp(min=0)  # one category has each number of chunks
+            # Categories of as many chunks have rows of one matrix, one after the other.
+            z = pools.bottlenecks[part](z).split(SMALL.bottleneck)[same[:g].count(same[g])]
+            z = z.clamp(min=0)
             for member, w in zip(category.members.tolist(), pairs[g], strict=True):
                 found.setdefault(member, []).append(w @ z)
         for label, values in found.items():
@@ -318,17 +327,37 @@ def test_levels_that_share_a_reader_are_told_the_same_and_others_are_not():
     assert not torch.equal(own.read(0, words).h, own.read(1, words).h)
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("hidden", [64, 65])  # a kernel of ours, and cuDNN
-def test_a_reader_that_levels_share_tells_all_of_them_the_same_whichever_kernel_runs_it(hidden):
-    network = networks(encoder="shared", bag=4, hidden=hidden).cuda()
-    words = torch.randint(1, 9, (19, 5), device="cuda"), torch.full((19,), 5, device="cuda")
+def test_a_reader_that_levels_share_reads_once_for_all_of_them():
+    network = networks(encoder="shared", bag=4, hidden=64)
+    words = torch.tensor([[3, 5, 2, 0], [4, 4, 8, 7]]), torch.tensor([3, 4])
     one, other = network.read_at_once(words)
-    assert torch.equal(one.h, other.h)
-    alone = network.read(0, (words[0][:2], words[1][:2]))
-    torch.testing.assert_close(one.h[:2].float(), alone.h.float(), atol=0.01, rtol=0)
-    assert alone.bag is not None
-    torch.testing.assert_close(one.take(torch.arange(2, device="cuda")).bag, alone.bag)
+    assert one is other
+    assert torch.equal(one.h, network.read(0, words).h)
+
+
+@pytest.mark.gpu
+def test_a_reader_that_levels_share_is_left_to_cudnn(monkeypatch):
+    network = networks(encoder="shared", bag=4, hidden=64).cuda()
+    words = torch.randint(1, 9, (19, 5), device="cuda"), torch.full((19,), 5, device="cuda")
+    monkeypatch.setattr("ontodex.models.lstm_kernel.read_together", None)
+    one, other = network.read_at_once(words)
+    assert one is other
+    assert torch.equal(one.h, network.read(0, words).h)
+
+
+@pytest.mark.gpu
+def test_readers_of_levels_side_by_side_say_what_each_says_alone():
+    network = networks(bag=4, hidden=64).cuda()
+    words = torch.randint(1, 9, (19, 5), device="cuda"), torch.full((19,), 5, device="cuda")
+    told = network.read_at_once(words)
+    assert len(told) == 2
+    some = torch.arange(2, device="cuda")
+    for place, one in enumerate(told):
+        alone = network.read(place, (words[0][:2], words[1][:2]))
+        torch.testing.assert_close(one.h[:2].float(), alone.h.float(), atol=0.01, rtol=0)
+        assert alone.bag is not None
+        torch.testing.assert_close(one.take(some).bag, alone.bag)
+    assert networks(hidden=65).cuda().read_at_once(words) == [], "the kernel does not take 65 units"
 
 
 def test_what_some_documents_of_a_batch_were_told_is_what_they_are_told_alone():

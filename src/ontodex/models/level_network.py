@@ -351,11 +351,13 @@ class LevelNetworks(nn.Module):
 
     def read_at_once(self, words: Stream) -> list[Told]:
         """What the words say to each level, where all levels can be served in one go: they share a
-        reader, or a GPU runs their LSTMs side by side. Else an empty list."""
+        reader, which a GPU leaves to cuDNN, or a GPU runs their LSTMs side by side. Else an empty
+        list."""
+        if self.reads_once:
+            return [self.read(0, words)] * len(self.levels)
         ids, lengths = words
-        has_kernel = ids.is_cuda and self.hidden in KERNEL_UNITS and find_spec("triton")
-        if not has_kernel:
-            return [self.read(0, words)] * len(self.levels) if self.reads_once else []
+        if not (ids.is_cuda and self.hidden in KERNEL_UNITS and find_spec("triton")):
+            return []
         from ontodex.models.lstm_kernel import read_together  # imports Triton
 
         readers = cast(list[WordReader], list(self.readers))
@@ -368,8 +370,7 @@ class LevelNetworks(nn.Module):
                 [r.encode for r in readers], x.unflatten(2, (len(readers), -1)), lengths
             )
         bag = None if self.bag is None else self.bag(ids)
-        told = [Told(h, lengths, bag) for h in read]
-        return told * len(self.levels) if self.reads_once else told
+        return [Told(h, lengths, bag) for h in read]
 
     def forward(self, place: int, told: Told, sets: Sets) -> Tensor:
         """(n, l): the logits of one level."""
