@@ -97,6 +97,39 @@ def test_documents_that_teach_no_level_move_nothing():
     assert not any(p.grad is not None and p.grad.any() for p in network.parameters())
 
 
+def test_batch_norm_is_measured_with_documents_that_teach_a_level(monkeypatch):
+    """Three of 99 have a label at level 2, and only one is in the first two batches."""
+    monkeypatch.setattr(level_passes, "NORM_BATCHES", 2)
+    bare = [
+        Doc(f"bare {i}", {"text": "very much " * (1 + i % 3)}, (), ("nature",)) for i in range(96)
+    ]
+    corpus = Corpus.of([*bare, *list(TRAIN)[:3]])
+    system = Levelwise(dataclasses.replace(CONFIG, documents="level", inputs="words"))
+    trainer = system.trainer(system.stage(corpus, TRAIN, LabelSpace.of(corpus, ONTOLOGY)))
+    rows = np.arange(len(corpus))
+    first = trainer.plan(rows, 0)[:2]
+    assert np.isin([96, 97, 98], np.concatenate(first)).sum() == 1
+    network, other = trainer.network(rows), trainer.network(rows).eval()
+    trainer.measure_norms(network, rows)
+    for place, measured in enumerate([first, [np.array([96, 97, 98])]]):
+        seen: list[torch.Tensor] = []
+        other.level(place).pools.norm.register_forward_pre_hook(
+            lambda _, x, to=seen: to.append(x[0])
+        )
+        for some in measured:
+            level_passes.Batch(other, trainer.data, some).logits(place, np.arange(len(some)))
+        norm = network.level(place).pools.norm
+        torch.testing.assert_close(norm.running_mean, sum(x.mean(0) for x in seen) / len(seen))
+        torch.testing.assert_close(norm.running_var, sum(x.var(0) for x in seen) / len(seen))
+
+
+def test_levels_without_batch_norm_are_not_measured(monkeypatch):
+    system = Levelwise(dataclasses.replace(CONFIG, reader="attention", sets="bag"))
+    trainer = system.trainer(system.stage(TRAIN, TRAIN, LabelSpace.of(TRAIN, ONTOLOGY)))
+    monkeypatch.setattr(level_passes, "Batch", None)
+    trainer.measure_norms(trainer.network(np.arange(3)), np.arange(3))
+
+
 @pytest.mark.parametrize(("most", "sizes"), [(2**30, {8, 4}), (48, {2, 3}), (1, {1})])
 def test_a_batch_holds_what_the_labels_of_the_largest_level_leave_room_for(
     monkeypatch, most, sizes

@@ -37,7 +37,7 @@ from ontodex.models.level_merge import Merge
 from ontodex.models.level_network import LevelwiseConfig
 from ontodex.models.level_passes import Batch, fold_of, neighbour_streams
 from ontodex.models.level_pieces import Pieces
-from ontodex.models.levelwise import Levelwise
+from ontodex.models.levelwise import AFTER_PASS_2, Levelwise
 from ontodex.models.pointer import PointerConfig
 from ontodex.ontology.graph import Concept, build
 from ontodex.ontology.levels import lists_with_ancestors
@@ -284,12 +284,22 @@ def test_predictions_for_training_documents_come_from_networks_that_never_saw_th
 
 
 def test_thresholds_of_a_level_learn_from_its_documents_those_for_merging_from_all(monkeypatch):
+    """A label at level 2 that is too rare to be learned makes no document one of this level."""
     from ontodex.models import level_decide, levelwise
 
+    rare = [f"rare {i}" for i in range(0, len(TRAIN), 3)]
+    ontology = build(
+        [
+            *(Concept(top) for top in ("nature", "town")),
+            *(Concept(topic, parents=[top]) for topic, top in ABOVE.items()),
+            *(Concept(name, parents=["town"]) for name in rare),
+        ]
+    )
     docs = [
-        dataclasses.replace(doc, labels=("town",)) if i % 3 == 0 else doc
+        dataclasses.replace(doc, labels=("town", f"rare {i}")) if i % 3 == 0 else doc
         for i, doc in enumerate(TRAIN)
     ]
+    labels = LabelSpace.of(Corpus.of(docs), ontology, min_count=2)
     learned: list[tuple[int, int]] = []
     original = levelwise.learn_thresholds
 
@@ -300,11 +310,12 @@ def test_thresholds_of_a_level_learn_from_its_documents_those_for_merging_from_a
     monkeypatch.setattr(levelwise, "learn_thresholds", watched)
     monkeypatch.setattr(level_decide, "learn_thresholds", watched)
     system = Levelwise(dataclasses.replace(CONFIG, inputs="words", train=BRIEF))
-    system.fit(Corpus.of(docs), DEV, LABELS)
-    true = [label for doc in docs for label in doc.labels]
+    system.fit(Corpus.of(docs), DEV, labels)
+    true = [label for doc in docs for label in doc.labels if label not in rare]
     tops = sum(label in ("nature", "town") for label in true)
     # Two levels, of each its own documents and labels, and all.
     assert learned == [(48, tops), (32, len(true) - tops), (48, len(true))]
+    assert [system.curves[level]["documents"][-1] for level in ("1", "2")] == [48, 32]
 
 
 def test_another_graph_makes_other_pieces():
@@ -326,6 +337,51 @@ def test_another_graph_makes_other_pieces():
         made_from.append(system._made_from(stage, stage.tables, ()))
     one, other = made_from
     assert {name for name in one if one[name] != other[name]} == {"ancestors", "targets"}
+
+
+def made_from(**more: object) -> dict[str, Any]:
+    """What tells a finished piece of pass 2 from others."""
+    system = Levelwise(dataclasses.replace(CONFIG, **more))  # type: ignore[arg-type]
+    stage = system.stage(TRAIN, DEV, LABELS)
+    return system._made_from(stage, stage.tables, AFTER_PASS_2)
+
+
+def test_settings_that_change_nothing_of_a_piece_make_no_other_pieces():
+    often = dataclasses.replace(CONFIG.train, checkpoint_seconds=5.0)
+    assert made_from(train=often) == made_from()
+    more: dict[str, object] = {"second_epochs": 9, "second_lr": 0.5}
+    assert made_from(**more) == made_from(), "pass 2 is trained anew"
+    continued = made_from(second="continued")
+    assert made_from(**more, second="continued") != continued
+    assert continued != made_from()
+
+
+def test_how_often_checkpoints_are_written_makes_no_other_pieces(tmp_path, caplog):
+    few: dict[str, object] = {"merge": "pointer", "train": BRIEF}
+    fitted(tmp_path, **few)
+    own = dataclasses.replace(CONFIG.pointer.train, checkpoint_seconds=7.0)
+    few["pointer"] = dataclasses.replace(CONFIG.pointer, train=own)
+    few["train"] = dataclasses.replace(BRIEF, checkpoint_seconds=7.0)
+    with caplog.at_level("INFO"):
+        fitted(tmp_path, **few)
+    finished = [line for line in caplog.messages if line.endswith("finished before")]
+    assert len(finished) == 7, "two passes, each of all documents and two folds, and the pointer"
+
+
+@pytest.mark.parametrize(("second", "networks"), [("anew", 0), ("continued", 3)])
+def test_weights_of_pass_1_stay_in_memory_only_where_pass_2_goes_on_from_them(
+    monkeypatch, second, networks
+):
+    held, original = [], Levelwise._pass
+
+    def watched(*given: Any, **more: Any) -> Any:
+        said = original(*given, **more)
+        held.append(len(said.weights))
+        return said
+
+    monkeypatch.setattr(Levelwise, "_pass", watched)
+    fitted(train=BRIEF, second=second, second_epochs=1)
+    assert held == [networks, 0]
 
 
 def test_a_kill_before_checkpoints_were_removed_leaves_none_behind(tmp_path):

@@ -68,11 +68,14 @@ class Streams:
 
 class Batch:
     """Some documents in front of the networks. What levels have in common is read once: keywords
-    and predicted labels, and words where a reader serves all levels in one go."""
+    and predicted labels, and words where a reader serves all levels in one go; unless a level is
+    `alone` in asking."""
 
-    def __init__(self, network: LevelNetworks, data: Streams, rows: Rows) -> None:
+    def __init__(
+        self, network: LevelNetworks, data: Streams, rows: Rows, *, alone: bool = False
+    ) -> None:
         self._network, self._data, self._rows = network, data, rows
-        self._told = network.read_at_once(data.words.padded(rows))
+        self._told = [] if alone else network.read_at_once(data.words.padded(rows))
         self._sets = network.read_sets(data.sets(rows))
 
     def logits(self, place: int, inside: Rows) -> Tensor:
@@ -168,7 +171,7 @@ class Trainer:
         """The networks of all levels, trained together on these documents; from those of pass 1 on
         where their weights are given."""
         network = self.network(rows)
-        settings, lengths = self.config.train, self.data.words.lengths[rows]
+        settings = self.config.train
         if earlier is not None:
             network.continue_from(earlier)
             settings = dataclasses.replace(
@@ -177,12 +180,8 @@ class Trainer:
                 lr=settings.lr * self.config.second_lr,
             )
 
-        def plan(epoch: int) -> list[Rows]:
-            planned = batches.plan(lengths, settings.batch, seed=settings.seed, epoch=epoch)
-            return [rows[batch] for batch in planned]
-
         def score() -> float:
-            self.measure_norms(network, plan(0))
+            self.measure_norms(network, rows)
             return self.dev_score(network)
 
         def hold() -> None:
@@ -192,7 +191,7 @@ class Trainer:
         has_dev = any(gold.nnz for gold in self.dev_targets.local)
         loop.fit(
             network,
-            batches=plan,
+            batches=partial(self.plan, rows),
             loss=self.losses(network),
             config=settings,
             score=score if has_dev else None,
@@ -200,9 +199,15 @@ class Trainer:
             after_step=hold,
             title=title,
         )
-        self.measure_norms(network, plan(0))
+        self.measure_norms(network, rows)
         network.half().float().eval()  # what is saved in half precision is what predicts
         return network
+
+    def plan(self, rows: Rows, epoch: int) -> list[Rows]:
+        """The batches of these documents in an epoch."""
+        settings, lengths = self.config.train, self.data.words.lengths[rows]
+        planned = batches.plan(lengths, settings.batch, seed=settings.seed, epoch=epoch)
+        return [rows[batch] for batch in planned]
 
     def losses(self, network: LevelNetworks) -> Callable[[Rows], Tensor]:
         """The mean loss of some documents over all levels, as a function of them (Eq. 1)."""
@@ -226,10 +231,13 @@ class Trainer:
 
         return loss
 
-    def measure_norms(self, network: LevelNetworks, planned: Sequence[Rows]) -> None:
+    def measure_norms(self, network: LevelNetworks, rows: Rows) -> None:
         """Batch norm's figures anew: those gathered in training are of weights that have moved on,
-        and were averaged."""
-        norms = [m for m in network.modules() if isinstance(m, torch.nn.BatchNorm1d)]
+        and were averaged. A level is measured with documents that teach it: of a rare one, batches
+        of all documents may hold none."""
+        norms = [
+            m for m in network.modules() if isinstance(m, torch.nn.BatchNorm1d) and m.num_features
+        ]
         network.eval()
         if not norms:
             return
@@ -238,15 +246,21 @@ class Trainer:
             norm.momentum = None  # a plain mean over the batches
             norm.train()
         with torch.no_grad(), precision(self.device):
-            for rows in planned[:NORM_BATCHES]:
-                batch = Batch(network, self.data, rows)
-                for place in range(len(self.levels)):
-                    inside = np.flatnonzero(self.targets.teaches[place][rows])
-                    if len(inside):
-                        batch.logits(place, inside)
+            for places, taught in self.taught_alike(rows):
+                for some in self.plan(taught, 0)[:NORM_BATCHES]:
+                    batch = Batch(network, self.data, some, alone=len(places) == 1)
+                    for place in places:
+                        batch.logits(place, np.arange(len(some)))
         for norm in norms:
             norm.momentum = 0.1  # the plain mean asks the device how many batches it has seen
         network.eval()
+
+    def taught_alike(self, rows: Rows) -> list[tuple[list[int], Rows]]:
+        """Places of levels that the same of these documents teach, and these documents."""
+        found: dict[bytes, list[int]] = {}
+        for place, teaches in enumerate(self.targets.teaches):
+            found.setdefault(teaches[rows].tobytes(), []).append(place)
+        return [(places, rows[np.frombuffer(key, bool)]) for key, places in found.items()]
 
     def dev_score(self, network: LevelNetworks) -> float:
         """nDCG@5, the mean over the levels, of dev documents that have labels there."""
@@ -327,7 +341,7 @@ def cross_fit(
     trainer: Trainer,
     pieces: Pieces,
     name: str,
-    earlier: Sequence[Arrays] | None = None,
+    earlier: Sequence[Arrays] = (),
     *,
     keep: bool,
 ) -> Crossed:

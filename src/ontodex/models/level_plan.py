@@ -103,10 +103,12 @@ def deal_out(placed: Levels, frequency: NDArray[np.integer[Any]]) -> Levels:
 def gold_by_level(
     gold: csr_array, labels: LabelSpace, placed: Levels, expand: Expand
 ) -> dict[int, csr_array]:
-    """For each level that has a learned label: the gold its network is trained on, all columns."""
+    """For each level that has a learned label: its gold, of all learned labels' columns. What was
+    not learned may add ancestors, but no network can predict it."""
     above = label_ancestors(labels) if expand != "none" else csr_array((0, 0))
     numbers = np.unique(placed.level[: labels.n_seen]).tolist()
-    return {m: lift(gold, above, placed, level=m, expand=expand) for m in numbers}
+    lifted = {m: lift(gold, above, placed, level=m, expand=expand) for m in numbers}
+    return {m: csr_array(own[:, : labels.n_seen]) for m, own in lifted.items()}
 
 
 def plan_levels(

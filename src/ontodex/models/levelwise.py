@@ -79,7 +79,7 @@ from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 
 logger = logging.getLogger(__name__)
 
-PIECES = 3  # changes where finished pieces would not be made the same way any more
+PIECES = 4  # changes where finished pieces would not be made the same way any more
 # What pass 1 does not depend on; trainings that differ in these share it.
 AFTER_PASS_1 = (
     "inputs", "neighbours", "second", "second_epochs", "second_lr", "average_passes",
@@ -107,8 +107,8 @@ class Pass:
 
 @dataclass(frozen=True, eq=False)
 class Said:
-    """What a pass says of each level: of training documents out of fold, and of dev; and the
-    weights of the networks that say it."""
+    """What a pass says of each level: of training documents out of fold, and of dev; and, where
+    pass 2 goes on from them, the weights of the networks that say it."""
 
     train: Sequence[Ranking]
     dev: Sequence[Ranking]
@@ -194,7 +194,7 @@ class Levelwise:
             Targets(self.levels, taught, every=config.documents == "all"),
             Targets(self.levels, dev_levels, every=False),
             at_level,
-            csr_array(reduce(add, at_level.values())[:, : labels.n_seen]),
+            csr_array(reduce(add, at_level.values())),
             dev_gold,
             self.reading.prepared_tables(train, labels.ids[: labels.n_seen]),
         )
@@ -246,11 +246,12 @@ class Levelwise:
         """Train a pass, and its thresholds for what it says, or for the mean of both passes."""
         trainer = self.trainer(stage)
         pieces = self._pieces(stage, trainer.tables, later)
-        earlier = before.weights if before and self.config.second == "continued" else None
+        earlier = before.weights if before else ()
         crossed = cross_fit(trainer, pieces, name, earlier, keep=before is None)
         network = crossed.network
         dev = predict(network, self.levels, stage.dev_streams, None, DEPTH, self.device)
-        said = Said(crossed.out_of_fold, dev, crossed.weights)
+        goes_on = self.config.second == "continued" and not is_last
+        said = Said(crossed.out_of_fold, dev, crossed.weights if goes_on else ())
         if before is not None and self.config.average_passes:
             said = before.averaged_with(said)
         at_level = level_thresholds(self.config, self.levels, said.train, stage.at_level)
@@ -275,7 +276,10 @@ class Levelwise:
 
     def _made_from(self, stage: Stage, tables: Tables, later: Sequence[str]) -> dict[str, Any]:
         settings = dataclasses.asdict(self.config)
-        kept = {name: value for name, value in settings.items() if name not in later}
+        for table in (settings["train"], settings["pointer"]["train"]):
+            del table["checkpoint_seconds"]  # changes nothing of what is learned
+        unread = () if self.config.second == "continued" else ("second_epochs", "second_lr")
+        kept = {name: value for name, value in settings.items() if name not in (*later, *unread)}
         assert self.merging is not None
         vectors = (tables.words, tables.keywords, tables.labels)
         return {
