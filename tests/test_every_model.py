@@ -6,8 +6,9 @@ says which checks do not apply to it, and why.
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from ontodex.config import build
-from ontodex.errors import OntodexError, RunError
+from ontodex.errors import ConfigError, OntodexError, RunError
 from ontodex.evaluate.ranking import precision_at
 from ontodex.models import MODELS, find
 from ontodex.models.base import Model
@@ -106,6 +107,9 @@ EXEMPT: dict[str, dict[str, str]] = {
         "features": "it reads what its members read, here text",
     },
 }
+
+BELOW_0 = {"dxml": ["exponent"]}  # settings for which -1 means something
+
 
 TOPICS = {
     "water": ["river", "trout", "flood", "stream", "bank"],
@@ -207,6 +211,27 @@ def assert_same(one: Ranking, two: Ranking, tolerance: float = 0.0) -> None:
 
 def p_at_1(model: Model, corpus: Corpus, labels: LabelSpace = LABELS) -> float:
     return float(precision_at(1, labels.gold(corpus), model.rank(corpus, 1)).mean())
+
+
+def number_settings(settings: Any) -> Iterator[tuple[str, ...]]:
+    """The way to each setting that is a number, through the tables it stands in."""
+    for name, value in vars(settings).items():
+        if dataclasses.is_dataclass(value):
+            yield from ((name, *inner) for inner in number_settings(value))
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield (name,)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), -1])
+def test_a_number_that_means_nothing_is_refused_before_any_work(name, wrong):
+    config = find(name).Config
+    for *tables, setting in number_settings(config()):
+        table: dict[str, Any] = {setting: wrong}
+        for outer in reversed(tables):
+            table = {outer: table}
+        if wrong != -1 or setting not in BELOW_0.get(name, ()):
+            with pytest.raises(ConfigError, match=rf"\b{setting}\b"):
+                build(config, table, "model")
 
 
 def test_a_ranking_is_sorted_padded_and_names_no_label_twice(model):

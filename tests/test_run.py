@@ -27,8 +27,9 @@ from ontodex.ontology.graph import Concept
 from ontodex.ontology.graph import build as build_ontology
 from ontodex.outline import none_chosen
 from ontodex.read import jsonl, open_corpus
-from ontodex.recipe import train
+from ontodex.recipe import claimed, train
 from ontodex.run import Explanation, Run, Suggestion, load
+from ontodex.settings import resolve
 from ontodex.train import store
 from ontodex.types import Corpus, Doc, LabelSpace
 
@@ -334,6 +335,21 @@ def test_a_mistyped_file_leaves_no_claimed_folder_behind(tmp_path):
         answer = CliRunner().invoke(app, [*command, *named])
         assert answer.exit_code != 0
         assert not (tmp_path / "run").exists(), option
+
+
+def test_a_finished_run_keeps_its_files_whatever_is_refused_after_it(tmp_path):
+    out = tmp_path / "run"
+    with pytest.raises(DataError), claimed(out, resolve(TABLES)):
+        store.finish(out, {})
+        raise DataError("found too late")
+    assert store.verify(out)["files"].keys() == {"config.toml"}
+
+
+def test_a_setting_that_is_no_number_is_refused_before_the_folder_is_claimed(tmp_path):
+    command = ["train", "--model", "levelwise", "--train", "sample", "--out", str(tmp_path / "run")]
+    answer = CliRunner().invoke(app, [*command, "--set", "model.ofo_prior=nan"])
+    assert str(answer.exception) == "[model] ofo_prior takes a number, not nan"
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_label_with_a_tab_is_refused_by_name(tmp_path):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+import sys
 import tomllib
 import types
 import typing
@@ -88,6 +89,12 @@ def build(cls: type[T], table: Mapping[str, Any], where: str) -> T:
         raise ConfigError(f"[{where}] {error}") from error
 
 
+def check_seed(seed: int, name: str = "seed") -> None:
+    """For a `__post_init__`: later, generators of random numbers would refuse it."""
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"{name} must be from 0 to {2**32 - 1}, not {seed}")
+
+
 def _flat(settings: Any) -> Table:
     return {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}
 
@@ -115,7 +122,8 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin is tuple:
         return isinstance(value, list | tuple) and all(_fits(v, arguments[0]) for v in value)
     if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return is_number and abs(value) <= sys.float_info.max  # nan and inf pass range checks
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool)
     if hint is type(None):

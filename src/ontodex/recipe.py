@@ -249,6 +249,8 @@ def _key(ontology: Ontology | None) -> str:
 
 def _give_back(out: Path) -> None:
     """Leave nothing where nothing was learned; an empty folder goes with its lock."""
+    if store.is_finished(out):  # it has no work/ either, and is whole
+        return
     if {path.name for path in (out / "work").rglob("*")} <= {"clock.json", "data.json"}:
         shutil.rmtree(out / "work", ignore_errors=True)
         for name in ("config.toml", "labels.tsv", "ontology.json"):

@@ -213,7 +213,7 @@ def test_ancestors_need_an_ontology():
         ({"first_lambda": 1.5}, r"first_lambda must be in \[0, 1\]"),
         ({"prior": -1}, "shrink and prior"),
         ({"shrink": -1}, "shrink and prior must not be negative"),
-        ({"limit": -1}, "limit must not be negative"),
+        ({"limit": 0}, "limit must be at least 1, not 0"),
     ],
 )
 def test_settings_out_of_range_are_refused_with_a_sentence(table, words):

@@ -243,6 +243,13 @@ def test_folds_are_near_equal_and_cover_every_document():
     np.testing.assert_array_equal(fold, fold_of(11, 3, seed=5))
 
 
+def test_more_folds_than_documents_are_refused_before_anything_is_read():
+    system = Levelwise(dataclasses.replace(CONFIG, folds=len(TRAIN) + 1))
+    with pytest.raises(ConfigError, match=f"are more than {len(TRAIN)} training documents"):
+        system.fit(TRAIN, DEV, LABELS)
+    assert system.reading is None
+
+
 def test_predictions_for_training_documents_come_from_networks_that_never_saw_them(monkeypatch):
     """A label that all documents of one fold have, and none of the other: what both passes say,
     what the second reads, and what Figure 5 and the merging learn from."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import signal
@@ -69,6 +70,19 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_others():
         train(net, LoopConfig(epochs=2, batch=12, seed=seed))
     assert_equal(weights(nets[0]), weights(nets[1]))
     assert not torch.equal(weights(nets[0])[0], weights(nets[2])[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("lr", math.nan), ("lr", math.inf), ("weight_decay", math.nan), ("clip", -1.0),
+        ("clip", math.nan), ("warmup", -1), ("patience", -1), ("checkpoint_seconds", -1.0),
+        ("seed", -1), ("seed", 2**64), ("final_lr", 1.5),
+    ],
+)  # fmt: skip
+def test_a_number_that_would_end_a_training_later_is_refused_by_name(name, wrong):
+    with pytest.raises(ValueError, match=rf"^{name} must be .*, not {wrong}"):
+        LoopConfig(**{name: wrong})
 
 
 def test_it_ends_with_the_weights_of_the_best_dev_score():

@@ -54,8 +54,8 @@ class DecideConfig:
             raise ValueError("shrink and prior must not be negative")
         if not 0 <= self.first_lambda <= 1:
             raise ValueError(f"first_lambda must be in [0, 1], not {self.first_lambda}")
-        if self.limit is not None and self.limit < 0:
-            raise ValueError(f"limit must not be negative, not {self.limit}")
+        if self.limit is not None and self.limit < 1:
+            raise ValueError(f"limit must be at least 1, not {self.limit}")
 
 
 class Rule(Protocol):

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from ontodex.config import check_seed
 from ontodex.errors import DataError, OntodexError
 from ontodex.features import cache
 from ontodex.features.label_graph import LabelGraphConfig, graph_vectors
@@ -86,6 +87,7 @@ class PrepareConfig(LabelGraphConfig, PhraseConfig, TokenConfig):
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.max_length < 0:
             raise ValueError(f"max_length must be at least 0, not {self.max_length}")
+        check_seed(self.seed)
 
 
 def names_of(paths: Sequence[Path], out: Path) -> dict[str, Path]:

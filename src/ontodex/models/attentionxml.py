@@ -37,6 +37,9 @@ class RecurrentConfig(NeuralConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name in ("hidden", "value"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         for name in ("word_dropout", "dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be in [0, 1), not {getattr(self, name)}")

@@ -35,6 +35,9 @@ class BowCNNConfig(NeuralConfig):
         super().__post_init__()
         if min(self.region, self.chunks) < 1:
             raise ValueError("region and chunks must be at least 1")
+        for name in ("word_dropout", "dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be in [0, 1), not {getattr(self, name)}")
 
 
 class BowCNN(nn.Module):

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ontodex.config import build
+from ontodex.config import build, check_seed
 from ontodex.decide.calibrate import Calibration
 from ontodex.errors import RunError
 from ontodex.features.matrix import MatrixConfig, MatrixFeatures
@@ -42,6 +42,7 @@ class KernelConfig(LandmarkConfig, MatrixConfig):
     def __post_init__(self) -> None:
         MatrixConfig.__post_init__(self)
         LandmarkConfig.__post_init__(self)
+        check_seed(self.seed)
 
 
 class Kernel:

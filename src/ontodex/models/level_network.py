@@ -111,9 +111,9 @@ class LevelwiseConfig(PhraseConfig, NeuralConfig):
         if min(*self.windows, *self.set_windows, 1) < 1 or not self.set_windows:
             raise ValueError("windows and set_windows must be at least 1")
         for name in ("bag", "row_norm", "ofo_prior"):
-            if getattr(self, name) < 0:
+            if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be 0 or more, not {getattr(self, name)}")
-        if self.second_lr <= 0:
+        if not self.second_lr > 0:
             raise ValueError(f"second_lr must be above 0, not {self.second_lr}")
         if not 0 <= self.first_lambda <= 1:
             raise ValueError(f"first_lambda must be in [0, 1], not {self.first_lambda}")

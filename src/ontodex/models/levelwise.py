@@ -29,7 +29,7 @@ from scipy.sparse import csr_array
 
 from ontodex.config import build
 from ontodex.decide.ofo import OFO
-from ontodex.errors import RunError
+from ontodex.errors import ConfigError, RunError
 from ontodex.evaluate.plots import Illustration, Panel
 from ontodex.features.tokens import check_fields, doc_spans
 from ontodex.files import write_text
@@ -163,6 +163,11 @@ class Levelwise:
         """Everything that pass 1 is trained from; the levels are planned and the words read."""
         config = self.config
         check_fields(train, config)
+        if config.folds > max(len(train), 2):  # one document is a corpus too
+            raise ConfigError(
+                f"[model] folds = {config.folds:,} are more than {len(train):,} training documents",
+                hint="each fold is one more training: two to five are enough",
+            )
         self.n_labels = labels.n_seen
         if config.ontology == "cluster":
             self.tree = grow_tree(train, labels, config)

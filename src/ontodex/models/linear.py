@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
-from ontodex.config import build
+from ontodex.config import build, check_seed
 from ontodex.decide.calibrate import Calibration
 from ontodex.errors import RunError, require
 from ontodex.features.matrix import MatrixConfig, MatrixFeatures
@@ -72,6 +72,7 @@ class LinearConfig(MatrixConfig):
             raise ValueError(f"cost must be above 0, not {self.cost}")
         if self.prune < 0 or self.workers < 0:
             raise ValueError("prune and workers must not be negative")
+        check_seed(self.seed)
 
 
 class Linear:

@@ -150,7 +150,7 @@ class PointerConfig:
             raise ValueError(f"embedding must be even, not {self.embedding}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be in [0, 1), not {self.dropout}")
-        if self.coverage < 0:
+        if not self.coverage >= 0:
             raise ValueError(f"coverage must be at least 0, not {self.coverage}")
         if not 0 < self.share <= 1:
             raise ValueError(f"share must be above 0 and at most 1, not {self.share}")

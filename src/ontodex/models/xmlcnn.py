@@ -31,8 +31,14 @@ class XMLCNNConfig(NeuralConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.windows or min(self.windows) < 1 or self.chunks < 1:
-            raise ValueError("windows and chunks must be at least 1")
+        if not self.windows or min(self.windows) < 1:
+            raise ValueError(f"windows must be at least 1, not {list(self.windows)}")
+        for name in ("maps", "chunks", "bottleneck"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("word_dropout", "dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be in [0, 1), not {getattr(self, name)}")
 
 
 class XMLCNN(nn.Module):

@@ -28,6 +28,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ontodex.config import check_seed
 from ontodex.errors import RunError
 from ontodex.train import checkpoint
 from ontodex.train.device import give_memory_back
@@ -69,11 +70,18 @@ class LoopConfig:
     seed: int = 1  # of the first weights, the order of documents and dropout
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.lr <= 0 or not 0 <= self.final_lr <= 1:
-            raise ValueError("lr must be above 0 and final_lr in [0, 1]")
+        least_of = {
+            "epochs": 1, "batch": 1, "warmup": 0, "weight_decay": 0, "clip": 0, "patience": 0,
+            "checkpoint_seconds": 0,
+        }  # fmt: skip
+        for name, least in least_of.items():
+            if not getattr(self, name) >= least:  # nor is nan
+                raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        check_seed(self.seed)
+        if not 0 < self.lr < math.inf:
+            raise ValueError(f"lr must be above 0, not {self.lr}")
+        if not 0 <= self.final_lr <= 1:
+            raise ValueError(f"final_lr must be in [0, 1], not {self.final_lr}")
         for name in ("average", "momentum"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be in [0, 1), not {getattr(self, name)}")

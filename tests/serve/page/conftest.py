@@ -97,12 +97,13 @@ def modest_runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     wet = [Doc(str(i), {"text": "so wet"}, (), both if i % 10 else one) for i in range(20)]
     dry = [Doc(str(i), {"text": "so dry"}, (), (f"town{i}",)) for i in range(20)]
     runs = []
-    for name, docs, rule in (
-        ("general", wet, {"rule": "top", "top": 1}),
-        ("silent", dry, {"rule": "top", "limit": 0}),
+    # Where dev has no document, a label must be more likely than not, and no town is.
+    for name, docs, dev, rule in (
+        ("general", wet, wet, {"rule": "top", "top": 1}),
+        ("silent", dry, [], {"rule": "threshold"}),
     ):
-        corpus, tables = Corpus.of(docs), {"model": {"name": "popularity"}, "decide": rule}
-        train(tables, folder / name, train=corpus, dev=corpus, ontology=build(concepts))
+        given = {"train": Corpus.of(docs), "dev": Corpus.of(dev), "ontology": build(concepts)}
+        train({"model": {"name": "popularity"}, "decide": rule}, folder / name, **given)
         runs.append(folder / name)
     return runs
 
