@@ -28,7 +28,6 @@ class Bar:
     def __init__(self, description: str, total: int | None, done: int = 0) -> None:
         self._bar: Progress | None = None
         self._task: TaskID | None = None
-        self._description = description
         if not _shown:
             return
         from rich.console import Console
@@ -40,21 +39,26 @@ class Bar:
             TimeElapsedColumn,
             TimeRemainingColumn,
         )
+        from rich.table import Column
 
         console = Console(stderr=True)
         if not console.is_terminal:
             return
+        # On a narrow terminal the description alone is cut: how far and how long count for more.
+        rest, whole = Column(no_wrap=True, ratio=1), Column(no_wrap=True)
         self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
+            TextColumn("{task.description}", markup=False, table_column=rest),
+            TextColumn("{task.fields[said]}", markup=False),
+            BarColumn(bar_width=min(40, console.width // 8), table_column=whole),
+            MofNCompleteColumn(table_column=whole),
+            TimeElapsedColumn(table_column=whole),
+            TimeRemainingColumn(table_column=whole),
             console=console,
             transient=True,
+            expand=True,
         )
         self._bar.start()
-        self._task = self._bar.add_task(description, total=total, completed=done)
+        self._task = self._bar.add_task(description, total=total, completed=done, said="")
 
     @property
     def visible(self) -> bool:
@@ -67,7 +71,7 @@ class Bar:
     def say(self, text: str) -> None:
         """A few words behind the description."""
         if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, description=f"{self._description} ({text})")
+            self._bar.update(self._task, said=text)
 
     def close(self) -> None:
         if self._bar is not None:
