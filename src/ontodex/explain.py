@@ -28,6 +28,10 @@ CHANCE = (
     "chance: of this label as the next one, given those above it; the probabilities of the set are "
     "those of suggest."
 )
+NEAR = (
+    "predicted: only what comes near its label's threshold is handed to the pointer generator; "
+    "the figures are those of the levels, not the probabilities of suggest."
+)
 
 
 def pieces(explanation: Explanation) -> Iterator[tuple[str, float]]:
@@ -136,24 +140,24 @@ def set_picture(attention: SetAttention, labels: LabelSpace) -> str:
     """For the terminal: the labels in the order they were chosen, the coverage of each level after
     each choice (the fuller the block, the more attention it has had), what a choice looked at."""
     if not len(attention.chosen):
-        return "\n".join(
-            ["no label was chosen; the levels predicted", *_predictions(attention, labels)]
-        )
+        predictions = _predictions(attention, labels)
+        return "\n".join(["no label was chosen; the levels predicted", *predictions, NEAR])
     n_levels = attention.coverage.shape[1]
-    levels = " ".join(f"{level:>2}" for level in range(1, n_levels + 1))
+    full = max(float(attention.coverage.max()), 1e-9)
+    width = len(f"{full:.1f}")
+    levels = " ".join(f"{level:>{width}}" for level in range(1, n_levels + 1))
     lines = [
-        "             level",
+        f"{'':{11 + width}}level",
         f"chance  new  {levels}  chosen, and the predictions it looked at",
     ]
-    full = max(float(attention.coverage.max()), 1e-9)
     for step, column in enumerate(attention.chosen.tolist()):
         covered = attention.coverage[step] / full * (len(BLOCKS) - 1)
-        blocks = " ".join(f" {BLOCKS[round(float(value))]}" for value in covered)
+        blocks = " ".join(f"{BLOCKS[round(float(value))]:>{width}}" for value in covered)
         chance, new = attention.chosen_probabilities[step], attention.generated[step]
         looked = _looked_at(attention, step, labels)
         seen = ", ".join(f"{name} {weight:.2f}" for name, weight in looked) or "nothing"
         lines.append(f"{chance:6.3f} {new:4.2f}  {blocks}  {labels.name(column)}  <- {seen}")
-    totals = " ".join(f"{value:2.0f}" for value in attention.coverage[-1])
+    totals = " ".join(f"{value:{width}.1f}" for value in attention.coverage[-1])
     return "\n".join([*lines, f"{'coverage':>11}  {totals}", CHANCE, NEW, COVERAGE])
 
 
@@ -164,7 +168,7 @@ def _predictions(attention: SetAttention, labels: LabelSpace) -> Iterator[str]:
         name, level = labels.name(int(attention.predicted[c])), attention.predicted_levels[c]
         yield f"{attention.predicted_probabilities[c]:6.3f}  level {level}  {name}"
     if not len(best):
-        yield "nothing"
+        yield "nothing near a threshold"
 
 
 def _looked_at(
@@ -179,14 +183,37 @@ def _looked_at(
 
 def set_page(attention: SetAttention, labels: LabelSpace) -> str:
     """A self-contained HTML page: a row a choice, a column a predicted label, level by level; the
-    darker a cell, the more the choice looked at that label, and how far a level is covered."""
+    darker a cell, the more the choice looked at that label, and how far a level is covered. Where
+    nothing was chosen, what the terminal says."""
+    if len(attention.chosen):
+        body = _attention_table(attention, labels)
+    else:
+        body = f"<pre>{html.escape(set_picture(attention, labels))}</pre>"
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>How the labels were chosen</title>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 1rem/1.4 system-ui, sans-serif; margin: 3rem auto; padding: 0 1rem; }}
+pre {{ white-space: pre-wrap; }}
+table {{ border-collapse: collapse; }}
+caption {{ text-align: left; padding-bottom: 1rem; }}
+thead span {{ writing-mode: vertical-rl; transform: rotate(180deg); font-weight: normal; }}
+th[scope=row] {{ text-align: right; padding-right: .6em; font-weight: normal; }}
+td {{ width: 2.4em; height: 2em; text-align: center; font-size: .7em; }}
+td {{ background: rgb(46 160 67 / calc(var(--w) * .8)); }}
+</style></head><body>{body}</body></html>
+"""
+
+
+def _attention_table(attention: SetAttention, labels: LabelSpace) -> str:
     n_levels = attention.coverage.shape[1]
     names = [labels.name(column) for column in attention.predicted.tolist()]
     heads = [f"level {level}" for level in range(1, n_levels + 1)]
     levels = attention.predicted_levels.tolist()
     heads += [f"{level}: {name}" for level, name in zip(levels, names, strict=True)]
     head = "".join(f'<th scope="col"><span>{html.escape(text)}</span></th>' for text in heads)
-    full = max(float(attention.coverage.max(initial=0)), 1e-9)
+    full = max(float(attention.coverage.max()), 1e-9)
     rows = []
     for step, column in enumerate(attention.chosen.tolist()):
         cells = [_cell(value / full, f"{value:.2f}") for value in attention.coverage[step]]
@@ -198,21 +225,10 @@ def set_page(attention: SetAttention, labels: LabelSpace) -> str:
         "Labels in the order they were chosen: the coverage of each level so far, then the "
         f"attention to each predicted label. {CHANCE} {NEW} {COVERAGE}"
     )
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>How the labels were chosen</title>
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 1rem/1.4 system-ui, sans-serif; margin: 3rem auto; padding: 0 1rem; }}
-table {{ border-collapse: collapse; }}
-caption {{ text-align: left; padding-bottom: 1rem; }}
-thead span {{ writing-mode: vertical-rl; transform: rotate(180deg); font-weight: normal; }}
-th[scope=row] {{ text-align: right; padding-right: .6em; font-weight: normal; }}
-td {{ width: 2.4em; height: 2em; text-align: center; font-size: .7em; }}
-td {{ background: rgb(46 160 67 / calc(var(--w) * .8)); }}
-</style></head><body><table><caption>{caption}</caption>
-<thead><tr><th></th>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></body></html>
-"""
+    return (
+        f"<table><caption>{caption}</caption><thead><tr><th></th>{head}</tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )
 
 
 def _cell(share: float, text: str) -> str:

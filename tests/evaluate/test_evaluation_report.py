@@ -218,7 +218,26 @@ def test_what_a_system_draws_of_itself_is_a_section_with_a_plot_a_panel(parts, m
     assert not page.xpath("//script|//img")
 
 
-@pytest.mark.parametrize("most", [1.0, 99, 1_327, 13_270, 1_000_000])
+@pytest.mark.parametrize(
+    ("most", "ticks"),
+    [
+        (1.0, "0.0 0.2 0.4 0.6 0.8 1.0"),
+        (6, "0 1 2 3 4 5 6"),
+        (13, "0 2.5 5 7.5 10 12.5"),
+        (41, "0 10 20 30 40"),
+        (1_270, "0 250 500 750 1,000 1,250"),
+        (23_000, "0 5,000 10,000 15,000 20,000"),
+    ],
+)
+def test_the_ticks_of_an_axis_are_round_and_stand_where_they_belong(most, ticks):
+    drawn = html.fromstring(lines([0, most], {"MaP": [0, 1]}, about="", x_name="steps", most=most))
+    below = [text for text in drawn.iter("text") if text.get("y") == "252.0"]
+    assert " ".join(text_of(text) for text in below) == ticks
+    last, place = text_of(below[-1]), float(below[-1].get("x"))
+    assert place == pytest.approx(46 + 580 * float(last.replace(",", "")) / most, abs=0.05)
+
+
+@pytest.mark.parametrize("most", [1.0, 50, 2_000, 20_000, 1_000_000])
 def test_the_last_label_of_an_axis_stays_in_the_picture(most):
     drawn = html.fromstring(lines([0, most], {"MaP": [0, 1]}, about="", x_name="steps", most=most))
     written = f"{most:.1f}" if most == 1 else f"{most:,.0f}"

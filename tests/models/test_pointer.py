@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import json
 
 import numpy as np
@@ -474,6 +475,8 @@ def test_the_picture_names_labels_levels_and_what_was_looked_at(trained):
     # They are chances of a step: a reader must not take them for the probabilities of suggest.
     assert head.split()[:2] == ["chance", "new"]
     assert any(line.startswith("chance: of this label as the next one") for line in picture)
+    (totals,) = (line.split()[1:] for line in picture if line.strip().startswith("coverage "))
+    assert totals == [f"{total:.1f}" for total in told.coverage[-1]], "they add up to the choices"
     record = json.loads(json.dumps(set_to_dict(told, labels)))
     assert [c["label"] for c in record["chosen"]] == [names[c] for c in told.chosen.tolist()]
     assert [c["chance"] for c in record["chosen"]] == told.chosen_probabilities.tolist()
@@ -498,16 +501,21 @@ def test_a_set_chosen_from_nothing_can_be_shown(trained):
 
 
 def test_where_none_was_chosen_the_predictions_are_named(trained):
-    labels = LabelSpace(tuple(map(str, range(N_LABELS))), np.ones(N_LABELS, np.int64), 600)
+    names = tuple(f"<i>{i}" for i in range(N_LABELS))
+    labels = LabelSpace(names, np.ones(N_LABELS, np.int64), 600)
     told = trained.attention(row(TEST, 0))
     none = np.empty(0, np.int64)
     empty = np.empty((0, told.coverage.shape[1]))
     none_chosen = dataclasses.replace(
         told, chosen=none, attention=told.attention[:0], level_attention=empty, coverage=empty
     )
-    head, *lines = set_picture(none_chosen, labels).splitlines()
+    head, *lines, note = set_picture(none_chosen, labels).splitlines()
     assert head == "no label was chosen; the levels predicted"
     best = told.predicted_probabilities.argmax()
     expected = f"{told.predicted_probabilities[best]:6.3f}  level {told.predicted_levels[best]}  "
     assert lines[0] == expected + labels.ids[told.predicted[best]]
     assert len(lines) == len(told.predicted)
+    assert note.startswith("predicted: only what comes near its label's threshold")
+    page = set_page(none_chosen, labels)
+    assert html.escape("\n".join([head, *lines, note])) in page
+    assert "<table>" not in page

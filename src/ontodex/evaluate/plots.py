@@ -3,6 +3,7 @@ dark; no library, no script. Shares (0 to 1) run upwards on every vertical axis.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -120,12 +121,19 @@ def _frame() -> Iterator[str]:
 
 
 def _x_axis(name: str, most: float = 1.0) -> Iterator[str]:
-    for tick in range(6):
-        value = most * tick / 5
-        label = f"{value:.1f}" if most <= 1 else f"{value:,.0f}"
+    step = _round_step(most)
+    for tick in range(math.floor(most / step) + 1):
+        value = step * tick
+        label = f"{value:.1f}" if most <= 1 else f"{value:,.10g}"
         inside = WIDTH - _CHARACTER * len(label) / 2  # a long last one would leave the picture
-        yield _text(min(_x(tick / 5), inside), BOTTOM + 18, label)
+        yield _text(min(_x(value / most), inside), BOTTOM + 18, label)
     yield _text((LEFT + RIGHT) / 2, BOTTOM + 38, name)
+
+
+def _round_step(most: float) -> float:
+    """The least of 1, 2, 2.5 and 5 times a power of ten that is in `most` six times at most."""
+    power = 10.0 ** math.floor(math.log10(most / 6))
+    return next(step for step in (power * f for f in (1, 2, 2.5, 5, 10)) if most / step <= 6)
 
 
 def _legend(names: Sequence[str]) -> Iterator[str]:
