@@ -358,6 +358,17 @@ def test_a_label_with_a_tab_is_refused_by_name(tmp_path):
         store.save_labels(labels, tmp_path / "labels.tsv")
 
 
+@pytest.mark.parametrize("threads", ["1", None])
+def test_a_report_says_where_a_training_could_not_use_every_core(tmp_path, monkeypatch, threads):
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    if threads:
+        monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    run = train(TABLES, tmp_path / "run", train=DOCS)
+    run.evaluate(DOCS, report=True)
+    report = (run.folder / "report.html").read_text(encoding="utf-8")
+    assert (", OMP_NUM_THREADS=1<" in report) == bool(threads)
+
+
 def test_evaluation_leaves_metrics_and_a_report_and_the_run_still_loads(copy):
     metrics = load(copy).evaluate(DOCS, report=True)
     assert metrics["P@1"] == 1.0

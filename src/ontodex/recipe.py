@@ -29,7 +29,7 @@ from ontodex.read.split import set_aside
 from ontodex.run import RANKS, Run, load
 from ontodex.settings import RunSettings, resolve
 from ontodex.train import store
-from ontodex.train.device import describe, pick
+from ontodex.train.device import describe, pick, thread_limit
 from ontodex.train.processes import by_the_first, is_first
 from ontodex.types import Corpus, LabelSpace, Ontology, Ranking
 
@@ -103,7 +103,7 @@ def learn(
         "dev": {"documents": len(dev), "key": dev.key},
         "labels": labels.n_seen,
         "train_seconds": round(time.monotonic() - started, 3),
-        "hardware": describe(pick(device)),
+        "hardware": describe(pick(device)) + thread_limit(),
     }
 
     def save() -> None:

@@ -51,6 +51,12 @@ def describe(device: str) -> str:
     return f"{words}, {torch.cuda.get_device_name(device)}"
 
 
+def thread_limit() -> str:
+    """What keeps a training from using all of these cores, to be said after them; '' = nothing."""
+    limit = os.environ.get("OMP_NUM_THREADS")
+    return f", OMP_NUM_THREADS={limit}" if limit else ""
+
+
 def _processor() -> str:
     listing = Path("/proc/cpuinfo")
     lines = listing.read_text().splitlines() if listing.exists() else []
