@@ -108,7 +108,7 @@ def test_a_decision_that_does_not_say_where_its_thresholds_started_can_be_read(
     rule=st.sampled_from(RULES),
     ancestors=st.sampled_from(["keep", "add", "drop"]),
     limit=st.none() | st.integers(0, 9),
-    own_limit=st.none() | st.integers(0, 9),
+    own_limit=st.none() | st.integers(1, 9),
     include=st.sets(st.integers(0, 3), max_size=3),
     exclude=st.sets(st.integers(4, 7), max_size=3),
 )

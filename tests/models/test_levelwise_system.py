@@ -245,7 +245,7 @@ def test_folds_are_near_equal_and_cover_every_document():
 
 def test_more_folds_than_documents_are_refused_before_anything_is_read():
     system = Levelwise(dataclasses.replace(CONFIG, folds=len(TRAIN) + 1))
-    with pytest.raises(ConfigError, match=f"are more than {len(TRAIN)} training documents"):
+    with pytest.raises(ConfigError, match=f"folds must be at most {len(TRAIN)}"):
         system.fit(TRAIN, DEV, LABELS)
     assert system.reading is None
 

@@ -165,8 +165,8 @@ class Levelwise:
         check_fields(train, config)
         if config.folds > max(len(train), 2):  # one document is a corpus too
             raise ConfigError(
-                f"[model] folds = {config.folds:,} are more than {len(train):,} training documents",
-                hint="each fold is one more training: two to five are enough",
+                f"[model] folds must be at most {len(train):,} (documents), not {config.folds:,}",
+                hint="--set model.folds=2; each fold is one more training",
             )
         self.n_labels = labels.n_seen
         if config.ontology == "cluster":
