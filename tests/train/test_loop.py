@@ -291,6 +291,12 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path):
         train(network(), LoopConfig(epochs=2, batch=12), tmp_path)
 
 
+def test_a_checkpoint_may_be_taken_up_with_another_time_between_checkpoints(tmp_path):
+    train(network(), LoopConfig(epochs=1, batch=12), tmp_path)
+    state = train(network(), LoopConfig(epochs=1, batch=12, checkpoint_seconds=5), tmp_path)
+    assert state.finished
+
+
 @pytest.mark.parametrize("stop_after", [1, 3, 4, 5, 9])
 def test_a_run_stopped_anywhere_and_resumed_is_the_same_run(tmp_path, stop_after):
     """A checkpoint every step; the process 'dies' by an exception after some steps."""

@@ -385,14 +385,14 @@ class _Trainer:
         about = {
             "state": vars(self.state),
             "scaler": self.scaler.state_dict(),
-            "config": vars(self.config),
+            "config": _shaping(vars(self.config)),
         }
         checkpoint.write(self.folder, tensors, about)
 
     def restore(self) -> None:
         assert self.folder is not None
         tensors, about = checkpoint.read(self.folder)
-        if about["config"] != json.loads(json.dumps(vars(self.config))):
+        if _shaping(about["config"]) != json.loads(json.dumps(_shaping(vars(self.config)))):
             raise RunError(f"{self.folder}: its checkpoint was made with other settings")
         _copy([tensors[f"weight.{i}"] for i in range(len(self.parameters))], self.parameters)
         for name, buffer in self.network.named_buffers():
@@ -414,6 +414,11 @@ class _Trainer:
             torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
         self.scaler.load_state_dict(about["scaler"])
         self.state = State(**about["state"])
+
+
+def _shaping(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that shape what is learned."""
+    return {name: value for name, value in settings.items() if name != "checkpoint_seconds"}
 
 
 def _optimizer(
