@@ -38,7 +38,7 @@ from ontodex.models.level_network import LevelwiseConfig
 from ontodex.models.level_passes import Batch, fold_of, neighbour_streams
 from ontodex.models.level_pieces import Pieces
 from ontodex.models.levelwise import AFTER_PASS_2, Levelwise
-from ontodex.models.pointer import PointerConfig
+from ontodex.models.pointer import Pointer, PointerConfig, Predicted
 from ontodex.ontology.graph import Concept, build
 from ontodex.ontology.levels import lists_with_ancestors
 from ontodex.outline import CLOSE
@@ -847,6 +847,23 @@ def test_what_is_ranked_and_decided_at_once_is_what_is_ranked_and_decided(work):
     for mine, theirs in zip((found.ranking, found.chosen), alone, strict=True):
         np.testing.assert_array_equal(mine.columns, theirs.columns)
         np.testing.assert_array_equal(mine.probabilities, theirs.probabilities)
+
+
+@pytest.mark.parametrize("emits", [True, False])
+def test_a_training_says_where_sets_would_be_better_without_the_pointer_generator(
+    work, monkeypatch, caplog, emits
+):
+    """Copying what the thresholds keep is as good as that; an empty set is not."""
+    share = dataclasses.replace(CONFIG.pointer, share=1.0)
+
+    def copied(_: Pointer, told: Predicted) -> Ranking:
+        kept = Ranking.sort(told.columns, told.probabilities, told.columns.shape[1])
+        return kept if emits else kept.cut(0)
+
+    monkeypatch.setattr(Pointer, "decode", copied)
+    fitted(work, merge="pointer", pointer=share)
+    advice = "--set model.merge=threshold would choose better sets"
+    assert any(advice in said for said in caplog.messages) != emits
 
 
 def test_that_documents_have_no_keywords_is_said_once(system, monkeypatch, caplog):

@@ -6,6 +6,7 @@ label set, levels' rankings calibrated ─ one score for all labels ─ ranking
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -16,6 +17,7 @@ from scipy.sparse import csr_array
 
 from ontodex.decide.calibrate import Calibration
 from ontodex.errors import RunError
+from ontodex.evaluate.sets import count_by_document, micro
 from ontodex.models.base import Ranked, SetAttention
 from ontodex.models.level_decide import (
     DEPTH,
@@ -32,6 +34,10 @@ from ontodex.models.neural import SHARD_BYTES
 from ontodex.models.pointer import Hierarchy, Pointer, Predicted
 from ontodex.train import store
 from ontodex.types import PADDING, Ranking
+
+logger = logging.getLogger(__name__)
+
+WORTH_SAYING = 0.003  # of micro-F on dev; less is chance
 
 Rankings = Sequence[Ranking]  # one a level
 
@@ -96,8 +102,22 @@ class Merge:
             for ranking in dev.rankings
         ]
         if dev.gold.shape[0]:
-            scored = self._scored(dev.rankings, self._chosen(dev.rankings, thresholds))
-            self.calibration = Calibration.fit(scored, dev.gold)
+            merged = self._chosen(dev.rankings, thresholds)
+            self.calibration = Calibration.fit(self._scored(dev.rankings, merged), dev.gold)
+            if self.config.merge == "pointer":
+                self._advise(dev, merged, thresholds)
+
+    def _advise(self, dev: Judged, merged: Ranking, thresholds: Thresholds) -> None:
+        """Say so where what the pointer generator was told is better than what it makes of it."""
+        union = self.answers(self.union(dev.rankings, thresholds))
+        own, plain = (micro(count_by_document(dev.gold, sets))["MiF"] for sets in (merged, union))
+        if plain - own >= WORTH_SAYING:
+            logger.warning(
+                "micro-F on dev is %.1f with the pointer generator and %.1f with all that the "
+                "levels' thresholds keep: --set model.merge=threshold would choose better sets",
+                100 * own,
+                100 * plain,
+            )
 
     # ------------------------------------------------------------------------------------ answer
 
