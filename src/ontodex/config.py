@@ -89,10 +89,26 @@ def build(cls: type[T], table: Mapping[str, Any], where: str) -> T:
         raise ConfigError(f"[{where}] {error}") from error
 
 
-def check_seed(seed: int, name: str = "seed") -> None:
-    """For a `__post_init__`: later, generators of random numbers would refuse it."""
-    if not 0 <= seed < 2**32:
-        raise ValueError(f"{name} must be from 0 to {2**32 - 1}, not {seed}")
+# For a `__post_init__`; `build` says in which table.
+
+
+def check_least(settings: object, least: float, *names: str) -> None:
+    for name in names:
+        if not getattr(settings, name) >= least:  # nor is nan
+            raise ValueError(f"{name} must be at least {least}, not {getattr(settings, name)}")
+
+
+def check_shares(settings: object, *names: str) -> None:
+    """Of what is dropped, say: all of it would leave nothing."""
+    for name in names:
+        if not 0 <= getattr(settings, name) < 1:
+            raise ValueError(f"{name} must be in [0, 1), not {getattr(settings, name)}")
+
+
+def check_seed(settings: object, name: str = "seed") -> None:
+    """Generators of random numbers would refuse it later."""
+    if not 0 <= getattr(settings, name) < 2**32:
+        raise ValueError(f"{name} must be from 0 to {2**32 - 1}, not {getattr(settings, name)}")
 
 
 def _flat(settings: Any) -> Table:

@@ -126,8 +126,10 @@ def test_batch_norm_is_measured_with_documents_that_teach_a_level(monkeypatch):
 def test_levels_without_batch_norm_are_not_measured(monkeypatch):
     system = Levelwise(dataclasses.replace(CONFIG, reader="attention", sets="bag"))
     trainer = system.trainer(system.stage(TRAIN, TRAIN, LabelSpace.of(TRAIN, ONTOLOGY)))
-    monkeypatch.setattr(level_passes, "Batch", None)
+    asked: list[object] = []
+    monkeypatch.setattr(level_passes, "Batch", lambda *given: asked.append(given))
     trainer.measure_norms(trainer.network(np.arange(3)), np.arange(3))
+    assert asked == []
 
 
 @pytest.mark.parametrize(("most", "sizes"), [(2**30, {8, 4}), (48, {2, 3}), (1, {1})])

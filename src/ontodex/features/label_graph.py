@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from ontodex.config import check_seed
+from ontodex.config import check_least, check_seed
 from ontodex.errors import ConfigError
 from ontodex.features import cache
 from ontodex.features.cache import settings_of
@@ -45,10 +45,8 @@ class LabelGraphConfig:
     walk_seed: int = 0  # of the walks
 
     def __post_init__(self) -> None:
-        for name in ("label_size", "walks", "walk_length", "walk_window", "walk_passes"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        check_seed(self.walk_seed, "walk_seed")
+        check_least(self, 1, "label_size", "walks", "walk_length", "walk_window", "walk_passes")
+        check_seed(self, "walk_seed")
 
 
 def label_vectors(

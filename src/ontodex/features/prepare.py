@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ontodex.config import check_seed
+from ontodex.config import check_least, check_seed
 from ontodex.errors import DataError, OntodexError
 from ontodex.features import cache
 from ontodex.features.label_graph import LabelGraphConfig, graph_vectors
@@ -82,12 +82,9 @@ class PrepareConfig(LabelGraphConfig, PhraseConfig, TokenConfig):
         TokenConfig.__post_init__(self)
         PhraseConfig.__post_init__(self)
         LabelGraphConfig.__post_init__(self)
-        for name in ("min_count", "phrase_count", "vector_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.max_length < 0:
-            raise ValueError(f"max_length must be at least 0, not {self.max_length}")
-        check_seed(self.seed)
+        check_least(self, 1, "min_count", "phrase_count", "vector_size")
+        check_least(self, 0, "max_length")
+        check_seed(self)
 
 
 def names_of(paths: Sequence[Path], out: Path) -> dict[str, Path]:

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ontodex.config import check_least, check_shares
 from ontodex.models.base import Span
 from ontodex.models.label_attention import contributions, label_logits, logits_of
 from ontodex.models.neural import NeuralConfig, NeuralSystem
@@ -37,12 +38,8 @@ class RecurrentConfig(NeuralConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("hidden", "value"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("word_dropout", "dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be in [0, 1), not {getattr(self, name)}")
+        check_least(self, 1, "hidden", "value")
+        check_shares(self, "word_dropout", "dropout")
 
 
 @dataclass(frozen=True)
@@ -56,8 +53,7 @@ class AttentionXMLConfig(RecurrentConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.bag < 0:
-            raise ValueError(f"bag must be 0 or more, not {self.bag}")
+        check_least(self, 0, "bag")
 
 
 class LabelReadOut(nn.Module):

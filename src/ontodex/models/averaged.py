@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ontodex.config import build
+from ontodex.config import build, check_least, check_shares
 from ontodex.decide.calibrate import Calibration
 from ontodex.errors import DataError, RunError
 from ontodex.features import batches
@@ -51,10 +51,8 @@ class AveragedConfig(MatrixConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.size < 1:
-            raise ValueError(f"size must be at least 1, not {self.size}")
-        if not 0 <= self.input_dropout < 1:
-            raise ValueError(f"input_dropout must be in [0, 1), not {self.input_dropout}")
+        check_least(self, 1, "size")
+        check_shares(self, "input_dropout")
 
 
 class AveragedNetwork(nn.Module):

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ontodex.config import check_shares
 from ontodex.models.neural import NeuralConfig, NeuralSystem
 from ontodex.models.parts import Words
 from ontodex.models.xmlcnn import chunk_max
@@ -35,9 +36,7 @@ class BowCNNConfig(NeuralConfig):
         super().__post_init__()
         if min(self.region, self.chunks) < 1:
             raise ValueError("region and chunks must be at least 1")
-        for name in ("word_dropout", "dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be in [0, 1), not {getattr(self, name)}")
+        check_shares(self, "word_dropout", "dropout")
 
 
 class BowCNN(nn.Module):

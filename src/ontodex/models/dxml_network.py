@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ontodex.config import check_shares
 from ontodex.features.label_graph import LabelGraphConfig
 from ontodex.features.matrix import MatrixConfig
 from ontodex.models.landmarks import LandmarkConfig
@@ -45,9 +46,7 @@ class DxmlConfig(LabelGraphConfig, LandmarkConfig, MatrixConfig):
         LandmarkConfig.__post_init__(self)
         if self.hidden < 1 or self.networks < 1:
             raise ValueError("hidden and networks must be at least 1")
-        for name in ("input_dropout", "hidden_dropout", "dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be in [0, 1), not {getattr(self, name)}")
+        check_shares(self, "input_dropout", "hidden_dropout", "dropout")
         if min(self.neighbours, self.clusters, self.probe) < 0:
             raise ValueError("neighbours, clusters and probe must not be negative")
 

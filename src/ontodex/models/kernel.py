@@ -42,7 +42,7 @@ class KernelConfig(LandmarkConfig, MatrixConfig):
     def __post_init__(self) -> None:
         MatrixConfig.__post_init__(self)
         LandmarkConfig.__post_init__(self)
-        check_seed(self.seed)
+        check_seed(self)
 
 
 class Kernel:

@@ -23,6 +23,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ontodex.config import check_least, check_shares
 from ontodex.errors import RunError
 from ontodex.features.phrases import PhraseConfig
 from ontodex.models.label_attention import contributions, label_logits, logits_of
@@ -99,27 +100,20 @@ class LevelwiseConfig(PhraseConfig, NeuralConfig):
     def __post_init__(self) -> None:
         NeuralConfig.__post_init__(self)
         PhraseConfig.__post_init__(self)
-        at_least_1 = (
+        check_least(
+            self, 1,
             "max_level", "neighbours", "maps", "set_maps", "hidden", "value", "chunks",
             "bottleneck", "keyword_count", "second_epochs", "ofo_passes",
         )  # fmt: skip
-        for name in at_least_1:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.folds < 2:
-            raise ValueError(f"folds must be at least 2, not {self.folds}")
+        check_least(self, 2, "folds")
         if min(*self.windows, *self.set_windows, 1) < 1 or not self.set_windows:
             raise ValueError("windows and set_windows must be at least 1")
-        for name in ("bag", "row_norm", "ofo_prior"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must be 0 or more, not {getattr(self, name)}")
+        check_least(self, 0, "bag", "row_norm", "ofo_prior")
         if not self.second_lr > 0:
             raise ValueError(f"second_lr must be above 0, not {self.second_lr}")
         if not 0 <= self.first_lambda <= 1:
             raise ValueError(f"first_lambda must be in [0, 1], not {self.first_lambda}")
-        for name in ("word_dropout", "dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be in [0, 1), not {getattr(self, name)}")
+        check_shares(self, "word_dropout", "dropout")
 
     @property
     def reads_keywords(self) -> bool:

@@ -68,14 +68,11 @@ class Streams:
 
 class Batch:
     """Some documents in front of the networks. What levels have in common is read once: keywords
-    and predicted labels, and words where a reader serves all levels in one go; unless a level is
-    `alone` in asking."""
+    and predicted labels, and words where a reader serves all levels in one go."""
 
-    def __init__(
-        self, network: LevelNetworks, data: Streams, rows: Rows, *, alone: bool = False
-    ) -> None:
+    def __init__(self, network: LevelNetworks, data: Streams, rows: Rows) -> None:
         self._network, self._data, self._rows = network, data, rows
-        self._told = [] if alone else network.read_at_once(data.words.padded(rows))
+        self._told = network.read_at_once(data.words.padded(rows))
         self._sets = network.read_sets(data.sets(rows))
 
     def logits(self, place: int, inside: Rows) -> Tensor:
@@ -248,7 +245,7 @@ class Trainer:
         with torch.no_grad(), precision(self.device):
             for places, taught in self.taught_alike(rows):
                 for some in self.plan(taught, 0)[:NORM_BATCHES]:
-                    batch = Batch(network, self.data, some, alone=len(places) == 1)
+                    batch = Batch(network, self.data, some)
                     for place in places:
                         batch.logits(place, np.arange(len(some)))
         for norm in norms:

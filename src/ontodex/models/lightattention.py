@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
+from ontodex.config import check_least
 from ontodex.errors import RunError
 from ontodex.evaluate.ranking import ndcg_at
 from ontodex.features import batches
@@ -73,9 +74,8 @@ class LightAttentionConfig(TreeNetworkConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, least in (("cluster", 2), ("height", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        check_least(self, 2, "cluster")
+        check_least(self, 0, "height")
         if self.children < 2 or self.children & (self.children - 1):
             raise ValueError(f"children must be a power of two, not {self.children}")
         if self.negatives == "static" and self.training == "joint":

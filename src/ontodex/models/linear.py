@@ -72,7 +72,7 @@ class LinearConfig(MatrixConfig):
             raise ValueError(f"cost must be above 0, not {self.cost}")
         if self.prune < 0 or self.workers < 0:
             raise ValueError("prune and workers must not be negative")
-        check_seed(self.seed)
+        check_seed(self)
 
 
 class Linear:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
-from ontodex.config import build
+from ontodex.config import build, check_least
 from ontodex.decide.calibrate import Calibration
 from ontodex.errors import RunError
 from ontodex.evaluate.ranking import ndcg_at
@@ -61,9 +61,7 @@ class NeuralConfig(TokenConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("max_length", "min_count", "max_words", "width"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        check_least(self, 1, "max_length", "min_count", "max_words", "width")
 
 
 class NeuralSystem:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from ontodex.config import check_least, check_shares
 from ontodex.errors import RunError
 from ontodex.evaluate.sets import count_by_document, micro
 from ontodex.features import batches
@@ -143,15 +144,11 @@ class PointerConfig:
     )
 
     def __post_init__(self) -> None:
-        for name in ("embedding", "hidden", "beam", "max_labels"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        check_least(self, 1, "embedding", "hidden", "beam", "max_labels")
         if self.embedding % 2:
             raise ValueError(f"embedding must be even, not {self.embedding}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1), not {self.dropout}")
-        if not self.coverage >= 0:
-            raise ValueError(f"coverage must be at least 0, not {self.coverage}")
+        check_shares(self, "dropout")
+        check_least(self, 0, "coverage")
         if not 0 < self.share <= 1:
             raise ValueError(f"share must be above 0 and at most 1, not {self.share}")
 

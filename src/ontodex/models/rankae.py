@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ontodex.config import check_least, check_shares
 from ontodex.features import vectors
 from ontodex.models.base import Span
 from ontodex.models.neural import NeuralSystem, Ragged, log_odds
@@ -55,16 +56,12 @@ class RankAEConfig(WeightedWordsConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("hidden", "label_hidden", "reduction", "networks"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        check_least(self, 1, "hidden", "label_hidden", "reduction", "networks")
         if not 0 <= self.margin <= 1:
             raise ValueError(f"margin must be in [0, 1], not {self.margin}")
         if self.balance < 0 or self.direct < 0:
             raise ValueError("balance and direct must not be negative")
-        for name in ("word_dropout", "dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be in [0, 1), not {getattr(self, name)}")
+        check_shares(self, "word_dropout", "dropout")
 
 
 # ------------------------------------------------------------------------------------ the network

@@ -28,6 +28,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ontodex.config import check_least
 from ontodex.models.attentionxml import RecurrentConfig
 from ontodex.models.label_attention import attend, attend_candidates, contributions
 from ontodex.models.label_tree import LabelTree
@@ -52,10 +53,8 @@ class TreeNetworkConfig(RecurrentConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        least_of = {"layers": 1, "bag": 0, "candidates": 1, "beam": 0}
-        for name, least in least_of.items():
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        check_least(self, 1, "layers", "candidates")
+        check_least(self, 0, "bag", "beam")
         if not 0 < self.learned <= 1:
             raise ValueError(f"learned must be above 0 and at most 1, not {self.learned}")
 

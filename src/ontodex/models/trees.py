@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ontodex.config import build
+from ontodex.config import build, check_least
 from ontodex.decide.calibrate import Calibration
 from ontodex.errors import RunError
 from ontodex.features.matrix import MatrixConfig, MatrixFeatures
@@ -67,9 +67,7 @@ class ParabelConfig(MatrixConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("n_trees", "beam", "leaf_labels", "max_depth"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        check_least(self, 1, "n_trees", "beam", "leaf_labels", "max_depth")
         if not 2 <= self.clusters <= self.leaf_labels:  # omikuji breaks off otherwise
             raise ValueError(f"clusters must be from 2 to leaf_labels, not {self.clusters}")
         if self.cost <= 0 or self.prune < 0:

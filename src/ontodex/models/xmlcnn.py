@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ontodex.config import check_least, check_shares
 from ontodex.models.neural import NeuralConfig, NeuralSystem
 from ontodex.models.parts import Words
 from ontodex.train.loop import LoopConfig
@@ -33,12 +34,8 @@ class XMLCNNConfig(NeuralConfig):
         super().__post_init__()
         if not self.windows or min(self.windows) < 1:
             raise ValueError(f"windows must be at least 1, not {list(self.windows)}")
-        for name in ("maps", "chunks", "bottleneck"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("word_dropout", "dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be in [0, 1), not {getattr(self, name)}")
+        check_least(self, 1, "maps", "chunks", "bottleneck")
+        check_shares(self, "word_dropout", "dropout")
 
 
 class XMLCNN(nn.Module):

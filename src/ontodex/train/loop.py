@@ -28,7 +28,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ontodex.config import check_seed
+from ontodex.config import check_least, check_seed, check_shares
 from ontodex.errors import RunError
 from ontodex.train import checkpoint
 from ontodex.train.device import give_memory_back
@@ -70,21 +70,14 @@ class LoopConfig:
     seed: int = 1  # of the first weights, the order of documents and dropout
 
     def __post_init__(self) -> None:
-        least_of = {
-            "epochs": 1, "batch": 1, "warmup": 0, "weight_decay": 0, "clip": 0, "patience": 0,
-            "checkpoint_seconds": 0,
-        }  # fmt: skip
-        for name, least in least_of.items():
-            if not getattr(self, name) >= least:  # nor is nan
-                raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
-        check_seed(self.seed)
+        check_least(self, 1, "epochs", "batch")
+        check_least(self, 0, "warmup", "weight_decay", "clip", "patience", "checkpoint_seconds")
+        check_seed(self)
         if not 0 < self.lr < math.inf:
             raise ValueError(f"lr must be above 0, not {self.lr}")
         if not 0 <= self.final_lr <= 1:
             raise ValueError(f"final_lr must be in [0, 1], not {self.final_lr}")
-        for name in ("average", "momentum"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be in [0, 1), not {getattr(self, name)}")
+        check_shares(self, "average", "momentum")
 
 
 @dataclass
