@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 FORMAT = 4  # changes where figures would not come out the same any more
-LEVELS_SINCE = 4  # before it OFO's thresholds of a level were too low; all else is as it was
+LEVELS_SINCE = 4  # before it OFO's thresholds of a level were too low; sets are comparable
 MICRO, MACRO = ("MiP", "MiR", "MiF"), ("MaP", "MaR", "MaF")
 # The inputs of Tables 2 and 3, our row and pass; {} is what the stream of keywords holds.
 BLOCKS = (
