@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from ontodex.errors import DataError
 from ontodex.read import FORMATS, detect, find, open_corpus, read_docs, writable, write_docs
 from ontodex.read.holds import fit
+from ontodex.read.relevance import RELEVANCE
 from ontodex.types import Doc
 
 # A name for a file in each format; where a format is two files, one of them.
@@ -51,6 +52,7 @@ HOSTILE = st.sampled_from(
 ANY = st.characters(exclude_categories=("Cs",), exclude_characters="\0")
 TEXTS = st.lists(st.one_of(HOSTILE, st.text(ANY, max_size=8)), max_size=6).map("".join)
 WORDS = st.text(string.ascii_letters + string.digits + ".-_:/#", min_size=1, max_size=12)
+METADATA = WORDS.filter(lambda name: name != RELEVANCE)  # has a form of its own
 FIELDS = ("title", "abstract", "body", "text", "id")
 
 
@@ -64,7 +66,7 @@ def text_docs(draw: st.DrawFn, labels: st.SearchStrategy[str] = WORDS) -> list[D
             {name: draw(TEXTS) for name in FIELDS if draw(st.booleans())},
             tuple(draw(st.lists(TEXTS.filter(bool), max_size=2))),
             tuple(draw(st.lists(labels, unique=True, max_size=4))),
-            draw(st.dictionaries(WORDS, TEXTS | st.integers(), max_size=2)),
+            draw(st.dictionaries(METADATA, TEXTS | st.integers(), max_size=2)),
         )
         for id_ in ids
     ]
@@ -122,6 +124,13 @@ FEW, MANY = settings(SETTINGS, max_examples=10), settings(SETTINGS, max_examples
 def check_round_trip(docs: list[Doc], format: str) -> None:
     back = round_trip(docs, format)
     assert [comparable(doc) for doc in back] == [comparable(doc) for doc in held(docs, format)]
+
+
+@pytest.mark.parametrize("weights", ["high", {"roofs": "high"}])
+def test_weights_of_labels_that_are_no_numbers_are_refused_with_the_document(tmp_path, weights):
+    doc = Doc("7", {"text": "slate"}, (), ("roofs",), {RELEVANCE: weights})
+    with pytest.raises(DataError, match="document '7': metadata 'relevance' must give a number"):
+        write_docs([doc], tmp_path / "docs.txt", "xmc-raw")
 
 
 @pytest.mark.parametrize("format", TEXT)
