@@ -192,8 +192,8 @@ def level_shares(
         streams = dataclasses.replace(streams, neighbours=neighbours)
     some = np.arange(min(len(dev), batches * system.config.train.batch))
     network = system.passes[-1].network.train()
-    seconds = np.zeros(1 + len(system.levels))
-    for number, rows in enumerate(np.array_split(some, batches)):
+    found = []
+    for rows in np.array_split(some, batches):
         ends = [clock(system.device)]
         with precision(system.device):
             batch = Batch(network, streams, rows)
@@ -201,9 +201,9 @@ def level_shares(
             for place in range(len(system.levels)):
                 batch.logits(place, np.arange(len(rows)))
                 ends.append(clock(system.device))
-        if number:  # the first is slower
-            seconds += np.diff(ends)
+        found.append(np.diff(ends))
     network.eval()
+    seconds = np.median(found, axis=0)  # the first batches may have something compiled
     share = seconds / max(seconds.sum(), 1e-9)
     names = ["shared", *(str(level.number) for level in system.levels)]
     return {name: round(float(s), 3) for name, s in zip(names, share, strict=True)}

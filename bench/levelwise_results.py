@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 FORMAT = 4  # changes where figures would not come out the same any more
-LEVELS_SINCE = 4  # before it OFO's thresholds of a level were too low; sets are comparable
 MICRO, MACRO = ("MiP", "MiR", "MiF"), ("MaP", "MaR", "MaF")
 # The inputs of Tables 2 and 3, our row and pass; {} is what the stream of keywords holds.
 BLOCKS = (
@@ -78,7 +77,7 @@ def levels_of(results: Results, row: str, number: int) -> dict[int, Mapping[str,
     return {
         seed: run["passes"][number]["levels"]
         for seed, run in by_seed(results, row).items()
-        if len(run["passes"]) > number and run["made from"]["format"] >= LEVELS_SINCE
+        if len(run["passes"]) > number
     }
 
 

@@ -3,8 +3,9 @@
     python bench/train_and_rank.py carried/eurlex out --model attentionxml --seeds 1 2 3
 
 The folder is what `ontodex prepare train dev test --out` wrote; nothing outside the core is needed,
-so this runs on a GPU machine. Prints a line a seed; `out` gets <model>.npz (columns and
-probabilities of dev and test, a row of arrays a seed) and the run folder of the first seed.
+so this runs on a GPU machine. Prints a line a seed, with the sets of the run's own rule and of
+those that `--rules` names, tuned on dev; `out` gets <model>.npz (columns and probabilities of dev
+and test, a row of arrays a seed) and the run folders.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ontodex.config import read
+from ontodex.config import build, read
+from ontodex.decide import DecideConfig, Decision, tune
 from ontodex.evaluate import evaluate
+from ontodex.evaluate.sets import set_metrics
 from ontodex.recipe import train
 from ontodex.run import load
 from ontodex.train import store
@@ -36,6 +39,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--set", dest="overrides", action="append", default=[])
     parser.add_argument("--ranks", type=int, default=50)
+    parser.add_argument("--rules", nargs="*", default=[], help="e.g. ofo")
     arguments = parser.parse_args()
     corpora = {part: Corpus.open(arguments.folder / part) for part in ("train", "dev", "test")}
     arrays: dict[str, list[np.ndarray]] = {}
@@ -49,6 +53,7 @@ def main() -> None:
             run = train(tables, folder, train=corpora["train"], dev=corpora["dev"])
         seconds = run.about["train_seconds"]
         line: dict[str, object] = {"model": arguments.model, "seed": seed, "seconds": seconds}
+        by_rule: dict[str, Decision] = {}
         for part in ("dev", "test"):
             began = time.monotonic()
             ranking = run.rank(corpora[part], arguments.ranks)
@@ -57,6 +62,13 @@ def main() -> None:
             gold = run.labels.gold(corpora[part])
             metrics = evaluate(gold, ranking, decided, run.labels, replicates=0)
             line[part] = {name: round(100 * metrics[name], 2) for name in (*FIGURES, "MiF", "MaF")}
+            for rule in arguments.rules:
+                if part == "dev":
+                    by_rule[rule] = tune(
+                        build(DecideConfig, {"rule": rule}, "decide"), ranking, gold, run.labels
+                    )
+                found = set_metrics(gold, by_rule[rule].apply(ranking))
+                line[f"{part}, {rule}"] = {of: round(100 * found[of], 2) for of in ("MiF", "MaF")}
             line[f"{part} documents a second"] = round(len(ranking) / seconds)
             arrays.setdefault(f"{part}_columns", []).append(ranking.columns.astype(np.uint16))
             arrays.setdefault(f"{part}_p", []).append(ranking.probabilities.astype(np.float16))

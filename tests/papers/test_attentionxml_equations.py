@@ -24,6 +24,7 @@ from ontodex.models.label_attention import (
     flat_attend,
     flat_logits,
     label_logits,
+    tokens_in,
 )
 from ontodex.models.parts import BiLSTM, WordBag, Words, token_mask, word_weights
 from ontodex.models.xmlcnn import XMLCNN, XMLCNNConfig, chunk_max
@@ -58,6 +59,25 @@ def attention_by_loops(h: torch.Tensor, queries: torch.Tensor) -> torch.Tensor:
 def test_label_attention_equals_equation_4_in_loops(h, form):
     queries = random(5, 6)
     torch.testing.assert_close(form(h, h, queries, MASK), attention_by_loops(h, queries))
+
+
+@pytest.mark.parametrize("places", [7, 8, 9])
+def test_rows_that_are_filled_up_for_a_gpu_change_nothing(places):
+    h, values, queries = random(2, places, 6), random(2, places, 3, seed=3), random(5, 6, seed=4)
+    mask = token_mask(h, torch.tensor([places, 2]))
+    torch.testing.assert_close(
+        flat_attend(h, values, queries, mask), attend(h, values, queries, mask)
+    )
+
+
+def test_tokens_are_projected_in_the_precision_they_come_in(h):
+    project = torch.nn.Linear(6, 2)
+    expected = h.float() @ project.weight.T + project.bias
+    for kind in (torch.float16, torch.float32):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            values = tokens_in(project, h.to(kind))
+        assert values.dtype == kind
+        torch.testing.assert_close(values.float(), expected, rtol=1e-2, atol=1e-2)
 
 
 def test_the_candidate_form_is_the_full_form_for_those_labels(h):

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from ontodex.config import check_least, check_shares
 from ontodex.models.base import Span
-from ontodex.models.label_attention import contributions, label_logits, logits_of
+from ontodex.models.label_attention import contributions, label_logits, logits_of, tokens_in
 from ontodex.models.neural import NeuralConfig, NeuralSystem
 from ontodex.models.parts import BiLSTM, WordBag, Words, token_mask
 from ontodex.train.loop import LoopConfig
@@ -72,7 +72,8 @@ class LabelReadOut(nn.Module):
         self.bias = nn.Parameter(log_odds.clone() if own > 1 else torch.zeros(1))
 
     def forward(self, h: Tensor, mask: Tensor) -> Tensor:
-        read = label_logits(h, self.project(h), self.queries, self.output, mask)  # (n, l)
+        values = tokens_in(self.project, h)  # (n, t, v)
+        read = label_logits(h, values, self.queries, self.output, mask)  # (n, l)
         return read + self.bias
 
     def contributions(self, h: Tensor, mask: Tensor, column: int) -> Tensor:

@@ -19,7 +19,7 @@ from importlib.util import find_spec
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 # On a CPU labels are read in blocks, so that the scores of a batch stay in the cache.
 LABEL_BLOCK = 512
@@ -41,6 +41,15 @@ def label_logits(
     # Autocast would widen the (l, n, t) scores to fp32 for the softmax, which sums in fp32 anyway.
     with torch.autocast("cuda", enabled=False):
         return _form(h)(h, values.to(h.dtype), queries.to(h.dtype), output.to(h.dtype), mask)
+
+
+def tokens_in(project: nn.Linear, h: Tensor) -> Tensor:
+    """(n, t, v): the tokens in the width where labels attend. In the precision of h, which an LSTM
+    has in fp16 under bf16 autocast: to turn h and its gradient takes as long as the product."""
+    is_half = h.dtype in (torch.float16, torch.bfloat16)
+    with torch.autocast(h.device.type, dtype=h.dtype if is_half else None, enabled=is_half):
+        values: Tensor = project(h)
+    return values
 
 
 def attend(h: Tensor, values: Tensor, queries: Tensor, mask: Tensor) -> Tensor:
@@ -90,9 +99,17 @@ def flat_logits(h: Tensor, values: Tensor, queries: Tensor, output: Tensor, mask
 
 def flat_attend(h: Tensor, values: Tensor, queries: Tensor, mask: Tensor) -> Tensor:
     """`attend` with one product for all scores."""
+    # Matrix units are slow with rows that are no multiple of 8 long. Some padding is added always,
+    # so that one compiled form serves all batches.
+    more = 8 - h.shape[1] % 8
+    h, values, mask = (
+        F.pad(h, (0, 0, 0, more)),
+        F.pad(values, (0, 0, 0, more)),
+        F.pad(mask, (0, more)),
+    )
     n, t, d = h.shape
     # The mask is one more key dimension that every query reads with weight 1: no pass over the
-    # (l, n, t) scores is spent on it. Eight columns keep rows aligned for the matrix units.
+    # (l, n, t) scores is spent on it. Eight columns keep these rows aligned too.
     wall = torch.zeros(n, t, 8, dtype=h.dtype, device=h.device)
     wall[:, :, 0] = torch.where(mask, 0.0, -3e4)
     ones = torch.zeros(queries.shape[0], 8, dtype=queries.dtype, device=queries.device)

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from ontodex.config import check_least, check_shares
 from ontodex.errors import RunError
 from ontodex.features.phrases import PhraseConfig
-from ontodex.models.label_attention import contributions, label_logits, logits_of
+from ontodex.models.label_attention import contributions, label_logits, logits_of, tokens_in
 from ontodex.models.level_plan import Categories, Level, Pooling
 from ontodex.models.level_pooling import CategoryOutput, CategoryPools, Read
 from ontodex.models.neural import NeuralConfig
@@ -288,7 +288,8 @@ class LabelAttention(nn.Module):
         self.output = nn.Parameter(torch.randn(n_labels, value) * 0.05)
 
     def forward(self, h: Tensor, mask: Tensor) -> Tensor:
-        return label_logits(h, self.project(h), self.queries, self.output, mask)  # (n, l)
+        values = tokens_in(self.project, h)  # (n, t, v)
+        return label_logits(h, values, self.queries, self.output, mask)  # (n, l)
 
     def contributions(self, h: Tensor, mask: Tensor, place: int) -> Tensor:
         """(n, t): what each token adds to the logit of a label."""

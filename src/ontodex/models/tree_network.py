@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from ontodex.config import check_least
 from ontodex.models.attentionxml import RecurrentConfig
-from ontodex.models.label_attention import attend, attend_candidates, contributions
+from ontodex.models.label_attention import attend, attend_candidates, contributions, tokens_in
 from ontodex.models.label_tree import LabelTree
 from ontodex.models.parts import BiLSTM, WordBag, Words, token_mask
 
@@ -152,10 +152,10 @@ class AttentionLevel(nn.Module):
     def forward(self, read: Read, nodes: Tensor) -> Tensor:
         """(n, c): the logits of each document's own nodes (n, c)."""
         query, output, of_bag, bias = self.table(nodes).split(self.widths, dim=-1)
-        h, values = read.h, self.project(read.h)  # (n, t, 2d), (n, t, v)
+        h, values = read.h, tokens_in(self.project, read.h)  # (n, t, 2d), (n, t, v)
         # In the precision of h: autocast would widen the (n, c, t) scores for the softmax.
         with torch.autocast(h.device.type, enabled=False):
-            m = attend_candidates(h, values.to(h.dtype), query.to(h.dtype), read.mask)  # (n, c, v)
+            m = attend_candidates(h, values, query.to(h.dtype), read.mask)  # (n, c, v)
         told = torch.bmm(of_bag, read.bag[:, :, None])[..., 0]  # (n, c)
         return self.logits(m, output) + told + bias[..., 0]
 
@@ -163,7 +163,7 @@ class AttentionLevel(nn.Module):
         """(n, l): the logits of all nodes of the level."""
         assert isinstance(self.table, nn.Embedding)
         query, output, of_bag, bias = self.table.weight.split(self.widths, dim=-1)
-        m = attend(read.h, self.project(read.h), query, read.mask)  # (n, l, v)
+        m = attend(read.h, tokens_in(self.project, read.h), query, read.mask)  # (n, l, v)
         return self.logits(m, output) + read.bag @ of_bag.T + bias[:, 0]
 
     def logits(self, m: Tensor, output: Tensor) -> Tensor:
