@@ -79,7 +79,7 @@ def untrained(
     torch.manual_seed(1)
     n = stage.gold.shape[1]
     for n_labels in (0, n) if system.config.reads_levels and len(system.levels) > 1 else (0,):
-        network = system._network(n_labels).eval()
+        network = system._network(n_labels).half().float().eval()  # as it is saved
         moves = np.zeros(len(system.levels))
         system.passes.append(Pass(network, OFO.new(n, 0.0), np.zeros(n), moves))
     merging, settings = system.merging, system.config.pointer

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ontodex.errors import ConfigError
+from ontodex.models import half_lstm
 
 
 def token_mask(tokens: Tensor, lengths: Tensor) -> Tensor:
@@ -40,7 +41,7 @@ class BiLSTM(nn.Module):
 
 def _lstm(layer: nn.LSTM, x: Tensor) -> Tensor:
     if not x.is_cuda:
-        return layer(x)[0]
+        return half_lstm.states(layer, x)
     n = len(x)
     # Persistent kernels take only eights of sequences.
     with torch.autocast("cuda", dtype=torch.float16):
