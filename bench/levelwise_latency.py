@@ -24,7 +24,8 @@ from levelwise import ROWS, begin, settings
 from ontodex.decide.calibrate import Calibration
 from ontodex.decide.ofo import OFO
 from ontodex.models.level_decide import Sampling
-from ontodex.models.levelwise import Levelwise, Pass
+from ontodex.models.level_passes import Pass
+from ontodex.models.levelwise import Levelwise
 from ontodex.models.pointer import Pointer
 from ontodex.models.pointer_network import PointerNetwork
 from ontodex.ontology import read_ontology

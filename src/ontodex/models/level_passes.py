@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from ontodex.decide.ofo import OFO
 from ontodex.errors import RunError
 from ontodex.evaluate.ranking import ndcg_at
 from ontodex.features import batches
 from ontodex.features.vocabulary import Encoded
-from ontodex.models.level_decide import DEPTH
+from ontodex.models.level_decide import DEPTH, Thresholds, mean_odds
 from ontodex.models.level_network import (
     LevelNetworks,
     LevelwiseConfig,
@@ -384,6 +385,37 @@ def cross_fit(
         for place in range(len(trainer.levels))
     ]
     return Crossed(network, said, weights + parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """A trained pass. `ofo` learned from all training documents, the thresholds `at_level` from
+    those that have a label at the level, as the paper measures; one number a column. `moves` are
+    added to the log-odds of new documents, one number a level: these are what thresholds were not
+    learned from."""
+
+    network: LevelNetworks
+    ofo: OFO
+    at_level: Thresholds
+    moves: NDArray[np.float64]
+
+    @property
+    def thresholds(self) -> Thresholds:
+        return self.ofo.thresholds
+
+
+@dataclass(frozen=True, eq=False)
+class Said:
+    """What a pass says of each level: of training documents out of fold, and of dev; and, where
+    pass 2 goes on from them, the weights of the networks that say it."""
+
+    train: Sequence[Ranking]
+    dev: Sequence[Ranking]
+    weights: Sequence[Arrays]
+
+    def averaged_with(self, other: Said) -> Said:
+        train, dev = mean_odds(self.train, other.train), mean_odds(self.dev, other.dev)
+        return Said(train, dev, other.weights)
 
 
 def weights_of(network: LevelNetworks) -> Arrays:

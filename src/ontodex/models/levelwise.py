@@ -16,7 +16,6 @@ import dataclasses
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -52,6 +51,8 @@ from ontodex.models.level_decide import (
 from ontodex.models.level_merge import Judged, Merge
 from ontodex.models.level_network import LevelNetworks, LevelwiseConfig, Tables
 from ontodex.models.level_passes import (
+    Pass,
+    Said,
     Stage,
     Streams,
     Targets,
@@ -62,7 +63,7 @@ from ontodex.models.level_passes import (
     restore,
     weights_of,
 )
-from ontodex.models.level_pieces import Arrays, Pieces, digest_of, digest_of_ones
+from ontodex.models.level_pieces import Pieces, digest_of, digest_of_ones
 from ontodex.models.level_plan import (
     Level,
     gold_by_level,
@@ -86,37 +87,6 @@ AFTER_PASS_1 = (
     "move_odds", "first_lambda", "ofo_prior", "ofo_passes", "merge", "pointer",
 )  # fmt: skip
 AFTER_PASS_2 = ("average_passes", "merge", "pointer")
-
-
-@dataclass(frozen=True, eq=False)
-class Pass:
-    """A trained pass. `ofo` learned from all training documents, the thresholds `at_level` from
-    those that have a label at the level, as the paper measures; one number a column. `moves` are
-    added to the log-odds of new documents, one number a level: these are what thresholds were not
-    learned from."""
-
-    network: LevelNetworks
-    ofo: OFO
-    at_level: Thresholds
-    moves: NDArray[np.float64]
-
-    @property
-    def thresholds(self) -> Thresholds:
-        return self.ofo.thresholds
-
-
-@dataclass(frozen=True, eq=False)
-class Said:
-    """What a pass says of each level: of training documents out of fold, and of dev; and, where
-    pass 2 goes on from them, the weights of the networks that say it."""
-
-    train: Sequence[Ranking]
-    dev: Sequence[Ranking]
-    weights: Sequence[Arrays]
-
-    def averaged_with(self, other: Said) -> Said:
-        train, dev = mean_odds(self.train, other.train), mean_odds(self.dev, other.dev)
-        return Said(train, dev, other.weights)
 
 
 class Levelwise:
