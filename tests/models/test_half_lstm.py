@@ -59,6 +59,12 @@ def test_the_plain_layer_reads_where_halves_do_not_pay(layer, x):
         assert not half_lstm.pays(layer, x)
 
 
+def test_many_threads_read_with_the_plain_layer(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: half_lstm.MOST_THREADS + 1)
+    with torch.no_grad():
+        assert not half_lstm.pays(finished(), torch.zeros(1, 2, 6))
+
+
 def test_gradients_come_from_the_plain_layer():
     layer, x = finished(), torch.randn(1, 9, 6)
     assert not half_lstm.pays(layer, x)

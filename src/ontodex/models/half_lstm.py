@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 LEAST_UNITS = 384  # 2.4 MB of recurrent weights; fewer stay in the cache
 MOST_DOCUMENTS = 4  # more of them make up for reading the weights
+MOST_THREADS = 2  # more cores have room for the weights among them, and FBGEMM takes one
 ENGINES = ("x86", "fbgemm")
 
 WEIGHTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")  # of inputs and of states
@@ -45,7 +46,10 @@ def pays(layer: nn.LSTM, x: Tensor) -> bool:
         and x.dtype == torch.float32
         and len(x) <= MOST_DOCUMENTS
         and layer.hidden_size >= LEAST_UNITS
+        and torch.get_num_threads() <= MOST_THREADS
         and torch.backends.quantized.engine in ENGINES
+        # PyTorch means to give up the int8 tensors beside it one day.
+        and hasattr(torch.ops.quantized, "make_quantized_cell_params_fp16")
     )
 
 
