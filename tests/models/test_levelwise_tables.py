@@ -447,6 +447,18 @@ def test_a_result_holds_what_the_tables_ask_for(measures, tables, tmp_path, enco
     assert row_of(text, "level 2", "16", "top K")[3] == "1"
 
 
+def test_what_is_compiled_in_the_first_batch_is_no_part_of_a_step(measures, monkeypatch):
+    """Every batch but the first: what is shared takes 2 s, levels 1 and 2 take 1 s each."""
+    corpus = Corpus.of([Doc(str(i), {"text": "deep"}, (), ("nature", "water")) for i in range(16)])
+    settings = {**TINY, "inputs": "words", "merge": "threshold"}
+    system = Levelwise(build(Levelwise.Config, settings, "model"))
+    system.fit(corpus, corpus, LabelSpace.of(corpus, SEA))
+    times = iter([0, 2, 99, 100, *(s + at for s in (200, 300, 400) for at in (0, 2, 3, 4))])
+    monkeypatch.setattr(measures, "clock", lambda device: next(times))
+    shares = measures.level_shares(system, corpus, [], batches=4)
+    assert shares == {"shared": 0.5, "1": 0.25, "2": 0.25}
+
+
 def carried(folder: Path, *, documents: int = 16, max_length: int = 500) -> list[str]:
     """The arguments of a bench that trains a tiny network on what it writes here."""
     docs = [Doc(str(i), {"text": "deep water"}, (), ("nature", "water")) for i in range(documents)]
