@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test test-all check lint types bench docs wheel clean
+.PHONY: setup demo test test-all check lint types golden mutants bench attack docs wheel lock licences audit clean
 
 setup: $(STAMP)
 
@@ -25,22 +25,47 @@ test-all: setup
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not data and not gpu"
 
 lint: setup
-	$(BIN)/ruff format --check src tests bench
-	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench attack tools
+	$(BIN)/ruff check src tests bench attack tools
 
 types: setup
 	$(BIN)/mypy
 
 check: lint types test
 
+golden: setup  # renew tests/golden.json; the commit that does so says why
+	ONTODEX_GOLDEN=renew $(BIN)/python -m pytest tests/test_golden.py
+
+mutants: setup  # by hand: an hour on 2 cores; the report is docs/lab/mutants.md
+	$(BIN)/pip install --quiet --constraint constraints.txt cosmic-ray
+	$(BIN)/python bench/mutants.py --out mutants.md
+
 bench: setup
 	$(BIN)/python bench/run.py
 
-docs: setup
-	$(BIN)/python docs/generate.py
+attack: setup  # SECONDS=28800 for a night; findings are files in attack-findings/
+	$(BIN)/python -m attack --seconds $(or $(SECONDS),600) --seed $(or $(SEED),1)
 
-wheel: setup
+docs: setup  # the pages made from the code, then the site; a broken link fails
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/python docs/generate.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+# The same commit gives the same bytes: its time is that of all files in the wheel.
+wheel: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 1580601600)
+wheel: setup  # with its bill of materials, dist/*.cdx.json
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist
+	$(BIN)/python -m tools.sbom dist
+
+lock: setup  # requirements.lock: the hashes of all files of the pinned versions
+	$(BIN)/python -m tools.lock
+
+licences: setup  # fails if a library's licence does not go with Apache-2.0
+	$(BIN)/python -m tools.licences
+
+audit: setup  # known vulnerabilities; without a network only those in tools/advisories.toml
+	-$(BIN)/pip install --quiet pip-audit
+	$(BIN)/python -m tools.audit
 
 clean:
-	rm -rf dist build demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf dist build demo site .pytest_cache .mypy_cache .ruff_cache

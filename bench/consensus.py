@@ -1,4 +1,4 @@
-"""A network's rankings joined with runs trained here (Eq. 9), seed by seed, and paper 002's tables.
+"""Join a network's rankings with runs trained here (AttentionXML, Eq. 9), and print its tables.
 
     python bench/consensus.py out/attentionxml.npz --runs runs/linear runs/parabel \
         --dev dev.jsonl --test test.jsonl
@@ -22,13 +22,14 @@ from typing import Any
 
 import numpy as np
 
-from ontodex.decide import DecideConfig, tune
-from ontodex.evaluate import evaluate
-from ontodex.evaluate.compare import overlap
-from ontodex.evaluate.groups import auc_by_occurrence
+from ontodex.corpora.open import open_corpus
+from ontodex.decide.config import DecideConfig
+from ontodex.decide.decision import tune_decision
+from ontodex.evaluation.auc import auc_by_occurrence
+from ontodex.evaluation.metrics import evaluate
+from ontodex.evaluation.significance import overlap
 from ontodex.models.consensus import Consensus
-from ontodex.read import open_corpus
-from ontodex.run import load
+from ontodex.runs.run import load
 from ontodex.types import Corpus, LabelSpace, Ranking
 
 FIGURES = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@5", "MiF", "MaF")
@@ -104,8 +105,10 @@ def figures(
     """One system's or one consensus's figures on test, its threshold from dev."""
     system = members[0].model if len(members) == 1 else Consensus.of(members, labels)
     if weights == "dev":
-        system.learn(dev, labels.gold(dev))
-    decision = tune(DecideConfig(rule="threshold"), system.rank(dev, 100), labels.gold(dev), labels)
+        system.fit_weights(dev, labels.gold(dev))
+    decision = tune_decision(
+        DecideConfig(rule="threshold"), system.rank(dev, 100), labels.gold(dev), labels
+    )
     ranking = system.rank(test, 100)
     metrics = evaluate(labels.gold(test), ranking, decision.apply(ranking), labels, replicates=0)
     return [100 * metrics[name] for name in FIGURES]
@@ -122,7 +125,7 @@ def row(name: str, seeds: Sequence[Sequence[float]]) -> None:
 def tables(
     name: str, network: Member, beside: Sequence[Member], test: Corpus, labels: LabelSpace
 ) -> None:
-    """Table 4 and Table 6 of paper 002, with the network's first seed."""
+    """Table 4 and Table 6 of AttentionXML, with the network's first seed."""
     first = network.model.rank(test, 100)
     say("\n| first k also in that of | 1 | 2 | 3 | 4 | 5 |\n|---|---|---|---|---|---|")
     for member in beside:

@@ -18,10 +18,11 @@ import time
 from pathlib import Path
 
 STEPS = {
-    "convert": "from ontodex.read import read_docs, write_docs\n"
+    "convert": "from ontodex.corpora.open import read_docs, write_docs\n"
     "n = write_docs(read_docs(source), folder, 'corpus')",
-    "iterate": "from ontodex.read import open_corpus\nn = sum(1 for doc in open_corpus(folder))",
-    "read text": "from ontodex.read import open_corpus\n"
+    "iterate": "from ontodex.corpora.open import open_corpus\n"
+    "n = sum(1 for doc in open_corpus(folder))",
+    "read text": "from ontodex.corpora.open import open_corpus\n"
     "n = sum(1 for text in open_corpus(folder).texts())",
 }
 FRAME = """

@@ -17,17 +17,18 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from ontodex.decide import DecideConfig, tune
-from ontodex.decide.expected_f import best_sizes
+from ontodex.corpora.open import open_corpus
+from ontodex.decide.config import DecideConfig
+from ontodex.decide.decision import tune_decision
+from ontodex.decide.expected_f import best_set_sizes
 from ontodex.decide.ofo import OFO
-from ontodex.evaluate import sets
-from ontodex.read import open_corpus
-from ontodex.run import load
+from ontodex.evaluation import sets
+from ontodex.runs.run import load
 from ontodex.types import LabelSpace, Ranking
 
 RULES: dict[str, dict[str, Any]] = {
-    "top 5": {"rule": "top", "top": 5},
-    "top 10": {"rule": "top", "top": 10},
+    "top 5": {"rule": "top-k", "top_k": 5},
+    "top 10": {"rule": "top-k", "top_k": 10},
     "threshold": {"rule": "threshold"},
     "per-label": {"rule": "per-label"},
     "ofo": {"rule": "ofo"},
@@ -101,16 +102,16 @@ def speed(n_docs: int, n_labels: int, ranks: int) -> None:
     ranking, gold = synthetic(n_docs, n_labels, ranks)
     p = ranking.probabilities.astype(np.float64)
     few = p[:50].tolist()
-    assert [expected_f_loop(row) for row in few] == best_sizes(p[:50]).tolist()
-    fresh = OFO.new(n_labels, 0.5)
+    assert [expected_f_loop(row) for row in few] == best_set_sizes(p[:50]).tolist()
+    fresh = OFO.start(n_labels, 0.5)
     short, short_gold = ranking.take(np.arange(50)), csr_array(gold[:50])
     slow = ofo_loop(ranking, gold, n_labels, all_labels=False)
-    assert fresh.passes(ranking, gold, 1).thresholds.tolist() == slow
+    assert fresh.run_passes(ranking, gold, 1).thresholds.tolist() == slow
     by_definition = (
         n_docs / 50 * seconds(lambda: ofo_loop(short, short_gold, n_labels, all_labels=True))
     )
     sparse = seconds(lambda: ofo_loop(ranking, gold, n_labels, all_labels=False))
-    once, more = (seconds(lambda n=n: fresh.passes(ranking, gold, n)) for n in (1, 21))  # type: ignore[misc]
+    once, more = (seconds(lambda n=n: fresh.run_passes(ranking, gold, n)) for n in (1, 21))  # type: ignore[misc]
     rows = [
         ("OFO, first pass; loop over all labels", once, by_definition),
         ("OFO, first pass; loop over ranked labels", once, sparse),
@@ -132,7 +133,7 @@ def speed(n_docs: int, n_labels: int, ranks: int) -> None:
 def tuned(name: str, ranking: Ranking, gold: csr_array) -> Any:
     n = gold.shape[1]
     labels = LabelSpace(tuple(map(str, range(n))), np.ones(n, np.int64), 1)
-    return tune(DecideConfig(**RULES[name]), ranking, gold, labels)
+    return tune_decision(DecideConfig(**RULES[name]), ranking, gold, labels)
 
 
 def worth(run_folder: Path, dev_path: Path, test_path: Path) -> None:
@@ -142,7 +143,7 @@ def worth(run_folder: Path, dev_path: Path, test_path: Path) -> None:
     dev_gold, gold = run.labels.gold(dev), run.labels.gold(test)
     print("| rule | MiP | MiR | MiF | MaF | labels a document |\n|---|---|---|---|---|---|")
     for rule, table in RULES.items():
-        decision = tune(DecideConfig(**table), on_dev, dev_gold, run.labels)
+        decision = tune_decision(DecideConfig(**table), on_dev, dev_gold, run.labels)
         chosen = decision.apply(on_test)
         known = np.diff(gold.indptr) > 0
         found = sets.set_metrics(csr_array(gold[known]), chosen.take(known))

@@ -26,12 +26,12 @@ import numpy as np
 import torch
 
 from ontodex.config import build
-from ontodex.evaluate.ranking import precision_at
-from ontodex.features.label_graph import label_vectors
-from ontodex.models.dxml import Dxml
-from ontodex.models.dxml_network import DxmlConfig
-from ontodex.models.popularity import Popularity, PopularityConfig
-from ontodex.train.device import describe, pick
+from ontodex.evaluation.ranking import precision, score_documents
+from ontodex.features.label_graph import compute_label_vectors
+from ontodex.io.device import choose_device, describe_machine
+from ontodex.models.baselines.popularity import PopularityConfig, PopularitySystem
+from ontodex.models.dxml.network import DxmlConfig
+from ontodex.models.dxml.system import DxmlSystem
 from ontodex.types import Corpus, LabelSpace
 from synthetic import Shape, draw, parts, sparse_corpus
 
@@ -48,9 +48,9 @@ def measure(shape: Shape, epochs: int, small: int, batch: int, folder: Path) -> 
     """The figures of one size; `folder` is for the training corpus and its label vectors."""
     drawn = parts(shape, small)
     train, dev, test = (sparse_corpus(shape, drawn[name]) for name in ("train", "dev", "test"))
-    train = train.carry(folder / "train")
+    train = train.write_without_text(folder / "train")
     labels = LabelSpace.of(train)
-    device = pick("auto")
+    device = choose_device("auto")
     large = {
         "networks": 1,
         "hidden": 512,
@@ -58,12 +58,12 @@ def measure(shape: Shape, epochs: int, small: int, batch: int, folder: Path) -> 
         "skip_gram": "torch",
         "walk_passes": 1,
     }
-    loop = {"epochs": epochs, "batch": batch, "patience": 0}
+    loop = {"epochs": epochs, "batch_size": batch, "patience": 0}
     config = build(DxmlConfig, {**large, "train": loop}, "model")
     started = time.perf_counter()
-    label_vectors(train, labels, config, device=device)
+    compute_label_vectors(train, labels, config, device=device)
     walked = time.perf_counter()
-    model = Dxml(config, device=device)
+    model = DxmlSystem(config, device=device)
     model.fit(train, dev, labels)
     trained = time.perf_counter()
     found = {
@@ -73,12 +73,12 @@ def measure(shape: Shape, epochs: int, small: int, batch: int, folder: Path) -> 
         "gpu_gib": torch.cuda.max_memory_allocated() / 2**30 if device != "cpu" else 0.0,
         "chosen": {"neighbours": model.neighbours, "exponent": model.exponent,
                    "probe": model.probe, "clusters": len(model.memory.centres)},
-        "hardware": describe(device),
+        "hardware": describe_machine(device),
     }  # fmt: skip
-    floor = Popularity(PopularityConfig())
+    floor = PopularitySystem(PopularityConfig())
     floor.fit(train, dev, labels)
     gold = labels.gold(test)
-    found["floor"] = 100 * float(precision_at(1, gold, floor.rank(test, 1)).mean())
+    found["floor"] = 100 * float(score_documents(precision, 1, gold, floor.rank(test, 1)).mean())
     found |= on_cpu(model, labels, test, drawn_more(shape))
     found["ram_gib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return found
@@ -89,25 +89,25 @@ def drawn_more(shape: Shape) -> Corpus:
     return sparse_corpus(shape, draw(shape, 1_000, part=3, cover=False))
 
 
-def on_cpu(model: Dxml, labels: LabelSpace, test: Corpus, later: Corpus) -> dict[str, Any]:
+def on_cpu(model: DxmlSystem, labels: LabelSpace, test: Corpus, later: Corpus) -> dict[str, Any]:
     """Saved, loaded on the CPU, asked, updated."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         model.save(folder)
         size = sum(path.stat().st_size for path in folder.rglob("*"))
-        loaded = Dxml.load(folder, labels, device="cpu")
+        loaded = DxmlSystem.load(folder, labels, device="cpu")
         loaded.rank(test.select(np.arange(10)), 5)  # the index is built
         started = time.perf_counter()
         ranking = loaded.rank(test, 5)
         ranked = time.perf_counter()
-        loaded.update(later, labels.updated(later))
+        loaded.update(later, labels.extend(later))
         updated = time.perf_counter()
     return {
         "model_mb": size / 1e6,
         "rank_s": ranked - started,
         "rank": len(test) / (ranked - started),
         "update_ms": 1_000 * (updated - ranked) / len(later),
-        "p1": 100 * float(precision_at(1, labels.gold(test), ranking).mean()),
+        "p1": 100 * float(score_documents(precision, 1, labels.gold(test), ranking).mean()),
     }
 
 

@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from ontodex.models.base import Explains, Span
-from ontodex.read import open_corpus
-from ontodex.run import Run, load
+from ontodex.corpora.open import open_corpus
+from ontodex.models.interface import Explains
+from ontodex.runs.run import Run, load, predict
 from ontodex.types import Corpus, Doc
+from ontodex.types.answers import Span
 
 LABELS = 2  # of a document
 LEAST = 1e-6  # the probability of a label that is not among the answers
@@ -73,7 +74,7 @@ def without(doc: Doc, spans: Sequence[Span]) -> Doc:
 
 def log_odds(run: Run, docs: Sequence[Doc], columns: Sequence[int]) -> NDArray[np.float64]:
     """Of one label of each document, by itself."""
-    apart = run.ranked(Corpus.of(list(docs))).apart
+    apart = predict(run, Corpus.of(list(docs))).standalone
     found = np.where(apart.columns == np.array(columns)[:, None], apart.probabilities, 0).sum(
         axis=1
     )

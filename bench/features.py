@@ -21,14 +21,14 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
-from ontodex.features.batches import training_batches
+from ontodex.corpora.open import read_docs
+from ontodex.features.batches import plan
 from ontodex.features.matrix import MatrixConfig, MatrixFeatures
 from ontodex.features.phrases import PhraseConfig, Phrases
 from ontodex.features.prepare import PrepareConfig, prepare
 from ontodex.features.tokens import TokenConfig, tokenise_corpus
-from ontodex.features.vectors import align
+from ontodex.features.vectors import read_aligned_vectors
 from ontodex.features.vocabulary import Vocabulary
-from ontodex.read import read_docs
 from ontodex.types import Corpus, Doc
 
 PARTS = ("train", "dev", "test")
@@ -82,7 +82,7 @@ def phrases(work: Path, data: Path) -> str:
     extractor = Phrases.fit(found["train"], PhraseConfig())
     short = (" ".join(text.split()[:200]) for text in found["dev"].texts())
     start = time.process_time()
-    extractor.of(Corpus.of(Doc(str(i), {"text": text}) for i, text in enumerate(short)))
+    extractor.extract_corpus(Corpus.of(Doc(str(i), {"text": text}) for i, text in enumerate(short)))
     return (
         f"{len(found['dev']) / (time.process_time() - start):,.0f} documents of 200 words a CPU s"
     )
@@ -100,8 +100,8 @@ def epoch(work: Path, data: Path) -> str:
     train = tokenise_corpus(Corpus.open(work / "carried" / "train"), NEURAL)
     words = Vocabulary.fit(train, min_count=3, max_length=500)
     encoded = words.encode(train, max_length=500)
-    batches = list(training_batches(encoded, 128, seed=0, epoch=0))
-    padded = sum(batch.ids.size for batch in batches)
+    batches = plan(encoded.lengths, 128, seed=0, epoch=0)
+    padded = sum(len(rows) * int(encoded.lengths[rows].max()) for rows in batches)
     return (
         f"{len(batches)} batches, {1 - len(encoded.ids) / padded:.1%} padding, {len(words):,} words"
     )
@@ -110,7 +110,7 @@ def epoch(work: Path, data: Path) -> str:
 def vectors(work: Path, data: Path) -> str:
     train = tokenise_corpus(Corpus.open(work / "carried" / "train"), NEURAL)
     words = Vocabulary.fit(train, min_count=3, max_length=500)
-    _, found = align(Path(_vectors(data)), words)
+    _, found = read_aligned_vectors(Path(_vectors(data)), words)
     return f"{found.sum():,} of {len(words):,} words"
 
 

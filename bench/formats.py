@@ -18,7 +18,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ontodex.read import FORMATS, find, read_docs, writable, write_docs
+from ontodex.corpora.formats import FORMATS, list_writable, load_format
+from ontodex.corpora.open import read_docs, write_docs
 from ontodex.types import Doc
 
 NAMES = {
@@ -77,8 +78,8 @@ def main() -> None:
             "| format | MB | write MB/s | read MB/s | read documents/s |\n|---|---:|---:|---:|---:|"
         )
         for format in options.formats:
-            can_write = format in writable()
-            has_text = not can_write or "text" in find(format).HOLDS.kinds
+            can_write = format in list_writable()
+            has_text = not can_write or "text" in load_format(format).CAPABILITIES.kinds
             source = sources["text" if has_text else "sparse"]
             folder = root / format
             path = folder / NAMES.get(format, "docs.txt")

@@ -24,8 +24,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ontodex.models.label_attention import attention, compiled, flat_logits
-from ontodex.models.parts import BiLSTM
+from ontodex.models.layers.label_attention import (
+    compile_flat_logits,
+    compute_attention,
+    compute_flat_logits,
+)
+from ontodex.models.layers.recurrent import BiLSTM
 
 Form = Callable[[Sequence[BiLSTM], Sequence[Tensor], Tensor], list[Tensor]]
 GIB = 2**30
@@ -94,16 +98,16 @@ class Problem:
 
 def paper(p: Problem) -> Tensor:
     """Attend to the states, then the fully connected layer, label by label."""
-    m = torch.bmm(attention(p.h, p.queries, p.mask), p.h)  # (n, l, d)
+    m = torch.bmm(compute_attention(p.h, p.queries, p.mask), p.h)  # (n, l, d)
     return (F.relu(F.linear(m, p.project) + BIAS) * p.output).sum(-1)
 
 
 def eager(p: Problem) -> Tensor:
-    return flat_logits(p.h, F.linear(p.h, p.project) + BIAS, p.queries, p.output, p.mask)
+    return compute_flat_logits(p.h, F.linear(p.h, p.project) + BIAS, p.queries, p.output, p.mask)
 
 
 def ours(p: Problem) -> Tensor:
-    return compiled()(p.h, F.linear(p.h, p.project) + BIAS, p.queries, p.output, p.mask)
+    return compile_flat_logits()(p.h, F.linear(p.h, p.project) + BIAS, p.queries, p.output, p.mask)
 
 
 FORMS: list[tuple[str, Callable[[Problem], Tensor], torch.dtype]] = [
@@ -240,10 +244,10 @@ def levels_and_back(
 
 
 def levels_table() -> None:
-    from ontodex.models.lstm_kernel import read_together
+    from ontodex.models.kernels.lstm import encode_together
 
     def side_by_side(encoders: Sequence[BiLSTM], x: Sequence[Tensor], n: Tensor) -> list[Tensor]:
-        return read_together(encoders, torch.stack([y.transpose(0, 1) for y in x], dim=2), n)
+        return encode_together(encoders, torch.stack([y.transpose(0, 1) for y in x], dim=2), n)
 
     say("| levels, documents, tokens, width, units | form | ms | x | GiB |")
     say("|---|---|---|---|---|")
@@ -266,7 +270,7 @@ def levels_table() -> None:
 
 
 def shapes_table() -> None:
-    from ontodex.models import lstm_kernel
+    from ontodex.models.kernels import lstm
 
     say("| units, BiLSTMs, steps, sequences | kernel | rows, depth, warps, stages | ms, both | x |")
     say("|---|---|---|---|---|")
@@ -276,14 +280,14 @@ def shapes_table() -> None:
         lengths = torch.full((n,), t, device="cuda")
 
         def work(gates: Tensor = gates, weight: Tensor = weight, lengths: Tensor = lengths) -> None:
-            h = lstm_kernel.Recurrence.apply(gates, weight, lengths, True)
+            h = lstm.Recurrence.apply(gates, weight, lengths, True)
             torch.autograd.grad(h, gates, torch.ones_like(h))
 
         for kernel, shapes in SHAPES[units].items():
-            table, first = getattr(lstm_kernel, kernel), 0.0
+            table, first = getattr(lstm, kernel), 0.0
             ours = table[units]
             for shape in shapes:
-                table[units] = (lstm_kernel.Shape(*shape),)
+                table[units] = (lstm.Shape(*shape),)
                 ms, _ = measure(work)
                 first = first or ms
                 mark = ", ours" * (shape == ours[0])
@@ -297,7 +301,11 @@ def pool_and_back(pool: Callable[[], Tensor]) -> None:
 
 
 def pooling_table() -> None:
-    from ontodex.models.level_pooling import Chunks, chunk_maxima, segment_maxima
+    from ontodex.models.levelwise.pooling import (
+        Chunks,
+        compute_chunk_maxima,
+        compute_segment_maxima,
+    )
 
     say("| documents, tokens, features, chunks | form | ms | x | GiB |")
     say("|---|---|---|---|---|")
@@ -305,7 +313,10 @@ def pooling_table() -> None:
         x = torch.randn(n, t, d, device="cuda").half().requires_grad_()
         lengths = torch.randint(t // 2, t + 1, (n,), device="cuda")
         chunks, first = Chunks(parts, Chunks.of(parts).table.cuda()), 0.0
-        for name, form in (("segment_reduce", segment_maxima), ("one kernel", chunk_maxima)):
+        for name, form in (
+            ("segment_reduce", compute_segment_maxima),
+            ("one kernel", compute_chunk_maxima),
+        ):
             ms, gib = measure(partial(pool_and_back, partial(form, x, lengths, chunks)))
             first = first or ms
             say(f"| {n}, {t}, {d}, {parts} | {name} | {ms:.2f} | {first / ms:.1f} | {gib:.1f} |")

@@ -3,7 +3,7 @@
     python bench/hostile.py
 
 Each file is written to a temporary folder and read in a process of its own, which may take 300 MB
-of address space beyond what the imported libraries take. tests/test_hostile_xml.py uses the same
+of address space beyond what the imported libraries take. tests/io/test_hostile_xml.py uses the same
 files.
 """
 
@@ -171,13 +171,13 @@ CASES = [
 
 def read_here(path: Path) -> str:
     """The first characters of what a file says; RDF through the ontology reader."""
-    from ontodex import guarded_xml
+    from ontodex.io import xml
 
     if path.suffix == ".rdf":
-        from ontodex.ontology import read_ontology
+        from ontodex.ontology.open import read_ontology
 
         return str(read_ontology(path, "rdfxml").names)
-    found = ["".join(e.itertext()) for e in guarded_xml.elements(path, ["ArticleTitle"])]
+    found = ["".join(e.itertext()) for e in xml.read_elements(path, ["ArticleTitle"])]
     return " ".join(found)[:100]
 
 
@@ -188,7 +188,7 @@ def child(path: Path) -> None:
     # What the libraries take is not the file's doing.
     import_module("lxml.etree")
     if path.suffix == ".rdf":
-        import_module("ontodex.ontology")
+        import_module("ontodex.ontology.open")
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + ALLOWED_MB * 2**20
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

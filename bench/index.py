@@ -29,9 +29,9 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from ontodex.data import get
-from ontodex.read import open_corpus, read_docs
-from ontodex.recipe import train
+from ontodex.corpora.datasets import get
+from ontodex.corpora.open import open_corpus, read_docs
+from ontodex.runs.recipe import train
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def main() -> None:
         folder = Path(temporary)
         get("sample", folder)
         learned, dev = (open_corpus(folder / f"{name}.jsonl") for name in ("train", "dev"))
-        train({"model": {"name": "parabel"}}, folder / "run", train=learned, dev=dev)
+        train(config={"model": {"name": "parabel"}}, out=folder / "run", train=learned, dev=dev)
         ids = repeat(folder / "train.jsonl", folder / "in.jsonl", options.documents)
 
         def begin(way: Way, out: str) -> subprocess.Popen[bytes]:

@@ -7,7 +7,7 @@ about ten values each, groups of fifty labels planted. Tightness is the mean cos
 the centre of its cluster of 8 to 16; beside it that of clusters by chance, and that of the tree
 which omikuji builds from the same vectors with the same cluster size (where it is installed, up to
 `--omikuji` labels; it shows a tree only with its classifiers, so its seconds hold some of their
-training). Seconds are of processor time, over all cores. Prints a Markdown table.
+training). Seconds are of processor time, over all count_cores. Prints a Markdown table.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ontodex.features.tfidf import unit_rows
-from ontodex.models import omikuji_trees
-from ontodex.models.label_tree import build, similarity
+from ontodex.features.tfidf import normalise_rows
+from ontodex.models.trees import omikuji
+from ontodex.models.trees.label_tree import build_tree, compute_cohesion
 from synthetic import Drawn, Shape, draw
 
 CLUSTER = 16
@@ -45,7 +45,7 @@ def vectors_of(n_labels: int) -> csr_array:
     label = np.empty(n_labels, dtype=np.int64)
     label[drawn.label_owner] = drawn.labels
     pairs = (label[drawn.word_owner], drawn.words)
-    return unit_rows(csr_array(csr_array((ones, pairs), shape=(n_labels, shape.features))))
+    return normalise_rows(csr_array(csr_array((ones, pairs), shape=(n_labels, shape.features))))
 
 
 def omikuji_clusters(vectors: csr_array) -> NDArray[np.int64]:
@@ -60,7 +60,7 @@ def omikuji_clusters(vectors: csr_array) -> NDArray[np.int64]:
         "linear_max_iter": 1,
         "linear_weight_threshold": 10.0,
     }
-    forest = omikuji_trees.train(vectors, one_each, settings)
+    forest = omikuji.train_forest(vectors, one_each, settings)
     cluster = np.empty(n, dtype=np.int64)
     for node in np.flatnonzero(forest.is_leaf).tolist():
         cluster[forest.child[forest.first[node] : forest.first[node + 1]]] = node
@@ -80,22 +80,22 @@ def main() -> None:
     for n_labels in arguments.labels:
         vectors = vectors_of(n_labels)
         began = time.perf_counter(), time.process_time()
-        tree = build(vectors, seed=1, cluster=CLUSTER)
+        tree = build_tree(vectors, seed=1, cluster=CLUSTER)
         wall, busy = time.perf_counter() - began[0], time.process_time() - began[1]
-        nodes = tree.node_of(tree.height)
-        tight = similarity(vectors, nodes)
-        chance = similarity(vectors, np.random.default_rng(0).permutation(nodes))
+        nodes = tree.find_nodes(tree.height)
+        tight = compute_cohesion(vectors, nodes)
+        chance = compute_cohesion(vectors, np.random.default_rng(0).permutation(nodes))
         theirs = "| | |"
         if n_labels <= arguments.omikuji and find_spec("omikuji") is not None:
             start = resource.getrusage(resource.RUSAGE_CHILDREN)  # it is a process of its own
             clusters = omikuji_clusters(vectors)
             end = resource.getrusage(resource.RUSAGE_CHILDREN)
             their_busy = end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime
-            theirs = f"{similarity(vectors, clusters):.4f} | {clusters.max() + 1:,} "
+            theirs = f"{compute_cohesion(vectors, clusters):.4f} | {clusters.max() + 1:,} "
             theirs += f"| {their_busy:.1f} |"
         sys.stdout.write(
             f"| {n_labels:,} | {vectors.nnz:,} | {wall:.1f} | {busy:.1f} "
-            f"| {tree.n_nodes(tree.height):,} | {tight:.4f} | {chance:.4f} | {theirs}\n"
+            f"| {tree.count_nodes(tree.height):,} | {tight:.4f} | {chance:.4f} | {theirs}\n"
         )
         sys.stdout.flush()
 

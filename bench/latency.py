@@ -32,16 +32,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ontodex.corpora.open import read_docs
 from ontodex.models import MODELS
-from ontodex.read import read_docs
-from ontodex.train import store
+from ontodex.runs.folder import is_finished, load_labels
 from ontodex.types import Corpus, Doc
 from serve import ask, serving
 
 T = TypeVar("T")
 WARM = 10  # documents before the clock starts
 SHARE = 10  # a network learns from one document in so many
-ONE_EPOCH = {"train": {"epochs": 1, "batch": 16}}
+ONE_EPOCH = {"train": {"epochs": 1, "batch_size": 16}}
 ON_ALL: dict[str, dict[str, Any]] = {
     "popularity": {}, "lexical": {}, "knn": {}, "kernel": {}, "linear": {}, "parabel": {},
     "bonsai": {},
@@ -68,8 +68,8 @@ def apart(work: Callable[..., T], *arguments: Any) -> T:
 
 def fit(name: str, data: Path, out: Path, members: Sequence[str]) -> None:
     """Train a system as fast as the measurement allows."""
-    from ontodex.ontology import read_ontology
-    from ontodex.recipe import train
+    from ontodex.ontology.open import read_ontology
+    from ontodex.runs.recipe import train
 
     settings = ON_ALL.get(name, ONE_EPOCH)
     if name == "levelwise":
@@ -78,8 +78,8 @@ def fit(name: str, data: Path, out: Path, members: Sequence[str]) -> None:
         settings = {"members": list(members)}
     docs = list(read_docs(data / "train.jsonl"))
     train(
-        {"model": {"name": name, **settings}},
-        out,
+        config={"model": {"name": name, **settings}},
+        out=out,
         train=Corpus.of(docs if name in ON_ALL else folded(docs)),
         dev=Corpus.of(itertools.islice(read_docs(data / "dev.jsonl"), 100)),
         ontology=read_ontology(next(data.glob("ontology.*"))),
@@ -127,7 +127,7 @@ def row(name: str, run: Path, docs: Sequence[Doc]) -> str:
         inside, memory = apart(in_process, run, docs)
     times = [inside[WARM:], through_http(run, docs)[WARM:]]
     cells = [f"{ms:.1f}" for each in times for ms in np.quantile(each, [0.5, 0.95])]
-    n_labels = store.load_labels(run / "labels.tsv").n_seen
+    n_labels = load_labels(run / "labels.tsv").n_seen
     return f"| {' | '.join([name, f'{n_labels:,}', *cells, f'{memory:,}'])} |\n"
 
 
@@ -146,7 +146,7 @@ def main() -> None:
     for run in options.runs:
         runs[json.loads((run / "manifest.json").read_text())["model"]] = run
     for name, run in runs.items():
-        if not store.is_finished(run):
+        if not is_finished(run):
             members = [str(runs.get(one, options.work / one)) for one in ("linear", "parabel")]
             apart(fit, name, options.data, run, members)
     say = sys.stdout.write

@@ -1,4 +1,4 @@
-"""The claims of paper 000, and ours, each with its numbers: held, not held, or within the spread of
+"""Judge the claims of Deep Level-wise XMLC, and ours: held, not held, or within the spread of
 seeds. bench/levelwise_tables.py prints them."""
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from levelwise_results import (
     Block,
     BySeed,
     Results,
-    blocks_of,
-    by_seed,
-    levels_of,
+    find_stream_name,
+    format_origin,
+    format_seeds,
+    format_spread,
+    format_title,
+    group_by_seed,
     mean,
-    named,
-    origin,
-    spread,
-    stream_name,
-    title_of,
+    select_blocks,
+    select_levels,
 )
 
 CLAIMS = (  # on test: the metric, the row that should be better, and the other
@@ -55,8 +55,8 @@ CLAIMS = (  # on test: the metric, the row that should be better, and the other
         "(ours) the default is better with odds against thresholds",
         "MiF", "attentive-odds", "attentive",
     ),
-    ("(ours) pass 2 continued beats pass 2 anew", "MiF", "full", "anew"),
-    ("(ours) pass 2 continued beats pass 2 anew", "MaF", "full", "anew"),
+    ("(ours) pass 2 continued beats pass 2 from scratch", "MiF", "full", "anew"),
+    ("(ours) pass 2 continued beats pass 2 from scratch", "MaF", "full", "anew"),
     ("(ours) both passes beat the second", "MiF", "averaged", "full"),
     ("(ours) both passes of the default beat the second", "MiF", "attentive", "attentive-last"),
     ("(ours) attention beats pooling", "MiF", "attention", "full"),
@@ -66,7 +66,7 @@ HELD, WITHIN, NOT_HELD = "**held**", "**within the spread of seeds**", "**not he
 
 @dataclass(frozen=True)
 class Pair:
-    """Figures of the same seeds: `low` should be below `high`."""
+    """The numbers of two rows for the same seeds: `low` should be below `high`."""
 
     seeds: Sequence[int]
     low: Sequence[float]
@@ -74,7 +74,7 @@ class Pair:
 
     @classmethod
     def of(cls, low: BySeed, high: BySeed) -> Pair:
-        """Of the seeds that both have: other seeds may be luckier ones."""
+        """Pair the seeds that both rows have; other seeds may be lucky."""
         seeds = sorted(low.keys() & high.keys())
         return cls(seeds, [low[seed] for seed in seeds], [high[seed] for seed in seeds])
 
@@ -85,88 +85,92 @@ class Pair:
         return HELD if gain > 0 else NOT_HELD
 
 
-def claims_list(results: Results, beside: Beside) -> str:
-    """Every claim of the paper, and ours, with its numbers: held, not held, or within the spread of
-    seeds."""
-    stream = stream_name(results)
+def list_claims(results: Results, beside: Beside) -> str:
+    """Return every claim of the paper, and ours, with its numbers and verdict, as Markdown."""
+    stream = find_stream_name(results)
     best = "OFO beats the best fixed K at every level"
     second = "(ours) the default's second pass adds at every level"
     lines = [
-        *ofo_claim(results, best, "MaF", BLOCKS),
-        *ofo_claim(results, best, "MiF", BLOCKS),
-        *ofo_claim(results, f"(ours) with the default {best}", "MaF", DEFAULT_BLOCKS),
-        *ofo_claim(results, f"(ours) with the default {best}", "MiF", DEFAULT_BLOCKS),
-        *added_claim(results, f"{stream} add at every level", "MaF", *BLOCKS[:2]),
-        *added_claim(results, f"{stream} add at every level", "MiF", *BLOCKS[:2]),
-        *added_claim(results, "neighbour levels add at every level", "MaF", *BLOCKS[1:]),
-        *added_claim(results, "neighbour levels add at every level", "MiF", *BLOCKS[1:]),
-        *added_claim(results, second, "MaF", *DEFAULT_BLOCKS),
-        *added_claim(results, second, "MiF", *DEFAULT_BLOCKS),
-        *(line for claim in CLAIMS for line in test_claim(results, *claim)),
-        *beside_claims(results, beside),
-        *rare_sentence(results),
+        *compare_ofo(results, best, "MaF", BLOCKS),
+        *compare_ofo(results, best, "MiF", BLOCKS),
+        *compare_ofo(results, f"(ours) with the default {best}", "MaF", DEFAULT_BLOCKS),
+        *compare_ofo(results, f"(ours) with the default {best}", "MiF", DEFAULT_BLOCKS),
+        *compare_blocks(results, f"{stream} add at every level", "MaF", *BLOCKS[:2]),
+        *compare_blocks(results, f"{stream} add at every level", "MiF", *BLOCKS[:2]),
+        *compare_blocks(results, "neighbour levels add at every level", "MaF", *BLOCKS[1:]),
+        *compare_blocks(results, "neighbour levels add at every level", "MiF", *BLOCKS[1:]),
+        *compare_blocks(results, second, "MaF", *DEFAULT_BLOCKS),
+        *compare_blocks(results, second, "MiF", *DEFAULT_BLOCKS),
+        *(line for claim in CLAIMS for line in compare_rows(results, *claim)),
+        *compare_with_others(results, beside),
+        *compare_rare_labels(results),
     ]
     return "## Claims\n\n" + "\n".join(lines)
 
 
-def test_claim(results: Results, claim: str, metric: str, better: str, worse: str) -> list[str]:
-    """Nothing where no seed was measured of both rows."""
+def compare_rows(results: Results, claim: str, metric: str, better: str, worse: str) -> list[str]:
+    """Compare two rows on test; empty where no seed was measured of both."""
     low, high = (
-        {seed: run["test"][metric] for seed, run in by_seed(results, row).items()}
+        {seed: run["test"][metric] for seed, run in group_by_seed(results, row).items()}
         for row in (worse, better)
     )
     pair = Pair.of(low, high)
     if not pair.seeds:
         return []
-    said = f"{metric} {spread(pair.high)} of `{better}`, {spread(pair.low)} of `{worse}`"
-    return [f"- {claim}: {pair.verdict()} ({named(pair.seeds)}): {said}"]
+    said = (
+        f"{metric} {format_spread(pair.high)} of `{better}`, {format_spread(pair.low)} of `{worse}`"
+    )
+    return [f"- {claim}: {pair.verdict()} ({format_seeds(pair.seeds)}): {said}"]
 
 
-def beside_claims(results: Results, beside: Beside) -> list[str]:
-    """Our systems against those of `--beside`, of which no seeds are known."""
+def compare_with_others(results: Results, beside: Beside) -> list[str]:
+    """Compare our rows with the systems of `--beside`, whose seeds are unknown."""
     lines = []
     for name, figures in beside.items():
         for row in ("full", "averaged", "attentive"):
             for metric in ("MiF", "MaF"):
                 if row in results and metric in figures:
-                    own = {s: run["test"][metric] for s, run in by_seed(results, row).items()}
+                    own = {s: run["test"][metric] for s, run in group_by_seed(results, row).items()}
                     pair = Pair.of(dict.fromkeys(own, figures[metric]), own)
-                    held = f"{pair.verdict()} ({named(pair.seeds)})"
-                    said = f"{metric} {spread(pair.high)}, {figures[metric]:.2f} of {name}"
+                    held = f"{pair.verdict()} ({format_seeds(pair.seeds)})"
+                    said = f"{metric} {format_spread(pair.high)}, {figures[metric]:.2f} of {name}"
                     lines.append(f"- (ours) `{row}` beats {name}: {held}: {said}")
     return lines
 
 
-def ofo_claim(results: Results, claim: str, metric: str, wanted: Sequence[Block]) -> list[str]:
-    """At how many levels of each block; the numbers are the last block's."""
-    blocks, stream = blocks_of(results, wanted), stream_name(results)
+def compare_ofo(results: Results, claim: str, metric: str, wanted: Sequence[Block]) -> list[str]:
+    """Count the levels of each block where OFO wins; the numbers are those of the last block."""
+    blocks, stream = select_blocks(results, wanted), find_stream_name(results)
     if not blocks:
         return []
     pairs = {
-        block: level_pairs(metric, runs, "top K", runs, "OFO") for block, runs in blocks.items()
+        block: pair_levels(metric, runs, "top K", runs, "OFO") for block, runs in blocks.items()
     }
     held = worst(pair for found in pairs.values() for pair in found.values())
     counts = ", ".join(
-        f"{count(found)} with {title_of(block, stream)} ({origin(blocks[block], block[1])})"
+        f"{count(found)} with {format_title(block, stream)} "
+        f"({format_origin(blocks[block], block[1])})"
         for block, found in pairs.items()
     )
-    last = f"the last: {listed(next(reversed(pairs.values())))}"
+    last = f"the last: {format_levels(next(reversed(pairs.values())))}"
     return [f"- {claim}, {metric}: {held}: {counts}; {last}"]
 
 
-def added_claim(results: Results, claim: str, metric: str, less: Block, more: Block) -> list[str]:
-    """A block of Tables 2 and 3 against the one before it; nothing where no seed has both."""
-    low, high = (levels_of(results, *block[1:]) for block in (less, more))
+def compare_blocks(
+    results: Results, claim: str, metric: str, less: Block, more: Block
+) -> list[str]:
+    """Compare a block of Tables 2 and 3 with the one before; empty where no seed has both."""
+    low, high = (select_levels(results, *block[1:]) for block in (less, more))
     seeds = low.keys() & high.keys()
     if not seeds:
         return []
-    pairs = level_pairs(metric, low, "OFO", high, "OFO")
-    held = f"{worst(pairs.values())} ({origin(seeds, less[1], more[1])})"
-    return [f"- {claim}, {metric}: {held}: {count(pairs)}: {listed(pairs)}"]
+    pairs = pair_levels(metric, low, "OFO", high, "OFO")
+    held = f"{worst(pairs.values())} ({format_origin(seeds, less[1], more[1])})"
+    return [f"- {claim}, {metric}: {held}: {count(pairs)}: {format_levels(pairs)}"]
 
 
 def worst(pairs: Iterable[Pair]) -> str:
-    """The verdict on a claim about every level: that of the level which speaks most against it."""
+    """Return the verdict on a claim about every level: that of its worst level."""
     return max((pair.verdict() for pair in pairs), key=(HELD, WITHIN, NOT_HELD).index)
 
 
@@ -178,21 +182,21 @@ def count(pairs: Mapping[str, Pair]) -> str:
     )
 
 
-def listed(pairs: Mapping[str, Pair]) -> str:
+def format_levels(pairs: Mapping[str, Pair]) -> str:
     return ", ".join(
         f"level {level} {mean(pair.low):.2f} -> {mean(pair.high):.2f}"
         for level, pair in pairs.items()
     )
 
 
-def level_pairs(
+def pair_levels(
     metric: str,
     low: Mapping[int, Mapping[str, Any]],
     low_kind: str,
     high: Mapping[int, Mapping[str, Any]],
     kind: str,
 ) -> dict[str, Pair]:
-    """By level, of the levels that test documents have labels at."""
+    """Return the pairs by level, for levels with labels in test."""
     first = next(iter(high.values()))
     return {
         level: Pair.of(
@@ -204,11 +208,13 @@ def level_pairs(
     }
 
 
-def rare_sentence(results: Results) -> list[str]:
-    """The paper's motivation: labels that few training documents have. Judged by their micro-F:
-    whoever predicts more finds more."""
+def compare_rare_labels(results: Results) -> list[str]:
+    """Compare rare labels, the motivation of the paper, with and without neighbour levels.
+
+    By micro-F, because more predictions alone raise recall.
+    """
     totals = [
-        {seed: rare_total(run["rare"]) for seed, run in by_seed(results, row).items()}
+        {seed: sum_rare(run["rare"]) for seed, run in group_by_seed(results, row).items()}
         for row in RARE_ROWS
     ]
     pair = Pair.of(*({seed: one["F"] for seed, one in part.items()} for part in totals))
@@ -216,17 +222,17 @@ def rare_sentence(results: Results) -> list[str]:
         return []
     some = totals[0][pair.seeds[0]]
     without, with_levels = (
-        rare_figures(row, [part[seed] for seed in pair.seeds])
+        format_rare(row, [part[seed] for seed in pair.seeds])
         for row, part in zip(RARE_ROWS, totals, strict=True)
     )
     return [
-        f"- neighbour levels help rare labels: {pair.verdict()} ({named(pair.seeds)}): of the "
-        f"{some['true']:,.0f} test occurrences of {some['labels']:,.0f} labels with 10 to 50 "
-        f"training documents, without neighbour levels {without}, with them {with_levels}"
+        f"- neighbour levels help rare labels: {pair.verdict()} ({format_seeds(pair.seeds)}): "
+        f"of the {some['true']:,.0f} test occurrences of {some['labels']:,.0f} labels with "
+        f"10 to 50 training documents, without neighbour levels {without}, with them {with_levels}"
     ]
 
 
-def rare_figures(row: str, totals: Sequence[Mapping[str, float]]) -> str:
+def format_rare(row: str, totals: Sequence[Mapping[str, float]]) -> str:
     of = {name: mean([total[name] for total in totals]) for name in totals[0]}
     return (
         f"F {of['F']:.1f} (`{row}`: recall {of['recall']:.1f}, precision {of['precision']:.1f}, "
@@ -234,8 +240,8 @@ def rare_figures(row: str, totals: Sequence[Mapping[str, float]]) -> str:
     )
 
 
-def rare_total(bins: Bins) -> dict[str, float]:
-    """The counts of all rare labels together, and their micro recall, precision and F."""
+def sum_rare(bins: Bins) -> dict[str, float]:
+    """Return the counts of all rare labels, and their micro recall, precision and F."""
     total = {name: sum(one[name] for one in bins.values()) for name in next(iter(bins.values()))}
     hit, true, predicted = total["hit"], total["true"], total["predicted"]
     return {

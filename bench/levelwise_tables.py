@@ -1,11 +1,11 @@
-"""Tables 2 to 5, Figure 5 and the claims of paper 000, of the result files of bench/levelwise.py.
+"""Print Tables 2 to 5, Figure 5 and the claims of Deep Level-wise XMLC from result files.
 
     python bench/levelwise_tables.py out [--paper] [--beside FILE.json]
 
-Writes tables.md and, where matplotlib is, figure5-SEED.png and rare-SEED.png into `out`; the tables
-are printed too. With `--paper` (MEDLINE + MeSH) the paper's figures stand beside ours, after a
-slash. `--beside` names a file of other systems' results on the same documents, in percent, that
-join Table 4 and the claims: {"parabel, OFO": {"MiF": 70.1, "MaF": 69.2}, ...}
+Prints the tables and writes tables.md and, with matplotlib, figure5-SEED.png and rare-SEED.png into
+`out`. With `--paper` (MEDLINE + MeSH) the numbers of the paper follow ours after a slash.
+`--beside` names a file with results of other systems on the same documents, in percent, for Table 4
+and the claims: {"parabel, OFO": {"MiF": 70.1, "MaF": 69.2}, ...}
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from levelwise_claims import claims_list
+from levelwise_claims import list_claims
 from levelwise_results import (
     BLOCKS,
     DEFAULT_BLOCKS,
@@ -29,14 +29,14 @@ from levelwise_results import (
     Bins,
     Block,
     Results,
-    blocks_of,
-    by_seed,
+    find_stream_name,
+    format_origin,
+    format_spread,
+    format_title,
+    group_by_seed,
     mean,
-    origin,
     read_results,
-    spread,
-    stream_name,
-    title_of,
+    select_blocks,
 )
 
 RANKED = ("P@1", "P@3", "P@5", "nDCG@1", "nDCG@3", "nDCG@5")
@@ -103,27 +103,27 @@ def main(given: Sequence[str] | None = None) -> None:
     (out / "tables.md").write_text(text, encoding="utf-8")
     sys.stdout.write(text)
     if find_spec("matplotlib") is None:
-        sys.stdout.write("No figures: there is no matplotlib here.\n")
+        sys.stdout.write("No figures: matplotlib is not installed.\n")
         return
     for result in results.get("full", ()):
         draw_streams(result["curves"], out / f"figure5-{result['seed']}.png")
-    without, with_levels = (by_seed(results, row) for row in RARE_ROWS)
+    without, with_levels = (group_by_seed(results, row) for row in RARE_ROWS)
     for seed in without.keys() & with_levels.keys():
         draw_rare(without[seed]["rare"], with_levels[seed]["rare"], out / f"rare-{seed}.png")
 
 
 def tables(results: Results, paper: bool, beside: Beside) -> str:
-    """All tables and the claims, as a page has them."""
-    of_default = [level_table(results, names, "", DEFAULT_BLOCKS) for names in (MICRO, MACRO)]
+    """Return all tables and the claims as Markdown."""
+    of_default = [make_level_table(results, names, "", DEFAULT_BLOCKS) for names in (MICRO, MACRO)]
     parts = [
-        level_table(results, MICRO, TABLE_2 if paper else ""),
-        amazon_table() if paper else "",
-        level_table(results, MACRO, TABLE_3 if paper else ""),
+        make_level_table(results, MICRO, TABLE_2 if paper else ""),
+        make_amazon_table() if paper else "",
+        make_level_table(results, MACRO, TABLE_3 if paper else ""),
         *of_default,
-        merge_table(results, paper, beside),
-        ranking_table(results, paper),
-        cost_table(results),
-        claims_list(results, beside),
+        make_merge_table(results, paper, beside),
+        make_ranking_table(results, paper),
+        make_cost_table(results),
+        list_claims(results, beside),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -133,20 +133,19 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-# ---------------------------------------------------------------------------------------- tables
-
-
-def level_table(
+def make_level_table(
     results: Results, names: Sequence[str], paper: str, wanted: Sequence[Block] = BLOCKS
 ) -> str:
-    """Table 2 (micro) or 3 (macro): a level with top K and with OFO, by blocks of inputs; nothing
-    where no block was measured."""
+    """Return Table 2 (micro) or 3 (macro): each level with top K and with OFO, by blocks of inputs.
+
+    Empty where no block was measured.
+    """
     title, k = ("Table 2, micro", "K") if names == MICRO else ("Table 3, macro", "K macro")
-    blocks = blocks_of(results, wanted)
+    blocks = select_blocks(results, wanted)
     if not blocks:
         return ""
     whose = ", the default" * (wanted == DEFAULT_BLOCKS)
-    theirs = quoted_levels(paper)
+    theirs = parse_quoted_levels(paper)
     first = next(run for runs in blocks.values() for run in runs.values())
     rows = []
     for level, about in first.items():
@@ -156,35 +155,37 @@ def level_table(
             cells = [f"level {level}", f"{about['documents']:,}", kind]
             for block, seeds in blocks.items():
                 runs = list(seeds.values())
-                quoted = theirs.get((level, kind, title_of(block, "keywords")))
-                chosen = k_range([run[level][k] for run in runs]) + (" / 5" if quoted else "")
+                quoted = theirs.get((level, kind, format_title(block, "keywords")))
+                chosen = format_k([run[level][k] for run in runs]) + (" / 5" if quoted else "")
                 cells.append(chosen if kind == "top K" else "")
                 for place, name in enumerate(names):
                     own = f"{mean([run[level][kind][name] for run in runs]):.2f}"
                     cells.append(f"{own} / {quoted[place]:.2f}" if quoted else own)
             rows.append(cells)
-    said = stream_name(results)
+    stream = find_stream_name(results)
     head = ["", "documents", ""]
-    head += [f"{title_of(block, said)}: {name}" for block in blocks for name in ("K", *names)]
-    origins = "; ".join(f"{title_of(b, said)}: {origin(runs, b[1])}" for b, runs in blocks.items())
+    head += [f"{format_title(block, stream)}: {name}" for block in blocks for name in ("K", *names)]
+    origins = "; ".join(
+        f"{format_title(b, stream)}: {format_origin(runs, b[1])}" for b, runs in blocks.items()
+    )
     text = (
         f"## {title} measures at each level{whose}\n\n{table(head, rows)}\n\n"
-        f"{how_levels_are_measured(said)} Rows: {origins}."
+        f"{describe_level_measures(stream)} Rows: {origins}."
     )
-    return text + (f"\n\n{about_quoted_levels(theirs, said)}" if paper else "")
+    return text + (f"\n\n{describe_quoted_levels(theirs, stream)}" if paper else "")
 
 
-def how_levels_are_measured(stream: str) -> str:
-    phrases = " Phrases are extracted from the text; they stand in for the authors' keywords."
+def describe_level_measures(stream: str) -> str:
+    phrases = " Phrases are extracted from the text; they replace authors' keywords."
     return (
-        "Documents: those of test that have a label at the level. K is chosen on dev, in each "
-        "block, by the F of the table. OFO's thresholds are learned from training documents and "
-        "then moved by one number a level, chosen on dev in the same way."
+        "Documents: test documents with a label at the level. K is tuned on dev, in each block, by "
+        "the F of the table. OFO thresholds are learned from training documents; one logit shift "
+        "per level is tuned on dev in the same way."
     ) + phrases * (stream == "phrases")
 
 
-def about_quoted_levels(theirs: Mapping[tuple[str, str, str], Figures], stream: str) -> str:
-    """What a reader has to know of the paper's figures in Table 2 or 3."""
+def describe_quoted_levels(theirs: Mapping[tuple[str, str, str], Figures], stream: str) -> str:
+    """Describe the numbers of the paper in Table 2 or 3."""
     cells = {
         f"level {lv}, {kind}, {block}": figures for (lv, kind, block), figures in theirs.items()
     }
@@ -196,13 +197,13 @@ def about_quoted_levels(theirs: Mapping[tuple[str, str, str], Figures], stream: 
     before: dict[Figures, str] = {}
     for name, figures in cells.items():
         if figures in before:
-            text += f"It has the same three figures at {before[figures]} and at {name}. "
+            text += f"It has the same three numbers at {before[figures]} and at {name}. "
         before.setdefault(figures, name)
-    return text + contradictions(cells)
+    return text + list_contradictions(cells)
 
 
-def contradictions(cells: Mapping[str, Figures]) -> str:
-    """The quoted F that no P and R rounded as quoted can have, and what F these have."""
+def list_contradictions(cells: Mapping[str, Figures]) -> str:
+    """List quoted F that contradict the quoted P and R, with the F that follows from these."""
     found = []
     for name, (p, r, f) in cells.items():
         least, exact, most = (2 * (p + e) * (r + e) / (p + r + 2 * e) for e in (-0.005, 0, 0.005))
@@ -210,13 +211,13 @@ def contradictions(cells: Mapping[str, Figures]) -> str:
             found.append(f"{name}: {f:.2f} ({exact:.2f})")
     if not found:
         return ""
-    return f"F that do not follow from its P and R (what follows): {'; '.join(found)}."
+    return f"F that contradict its P and R (F that follows from these): {'; '.join(found)}."
 
 
-def quoted_levels(paper: str) -> dict[tuple[str, str, str], Figures]:
-    """Table 2 or 3 of the paper: precision, recall and F by level, kind and block."""
+def parse_quoted_levels(paper: str) -> dict[tuple[str, str, str], Figures]:
+    """Return Table 2 or 3 of the paper: precision, recall and F by level, kind and block."""
     lines = [[float(cell) for cell in line.split()] for line in paper.split("\n") if line]
-    places = [(kind, title_of(block, "keywords")) for kind in KINDS for block in BLOCKS]
+    places = [(kind, format_title(block, "keywords")) for kind in KINDS for block in BLOCKS]
     return {
         (str(level), kind, block): (line[3 * at], line[3 * at + 1], line[3 * at + 2])
         for level, line in enumerate(lines, start=1)
@@ -224,8 +225,8 @@ def quoted_levels(paper: str) -> dict[tuple[str, str, str], Figures]:
     }
 
 
-def amazon_table() -> str:
-    """The block of the paper's Table 2 that is of another corpus."""
+def make_amazon_table() -> str:
+    """Return the block of the paper's Table 2 on another corpus."""
     rows = []
     for level, line in enumerate(TABLE_2_AMAZON.split("\n")[1:-1], start=1):
         cells = line.split()
@@ -233,17 +234,17 @@ def amazon_table() -> str:
     return "## Table 2 of the paper, AmazonCat-13K (quoted)\n\n" + table(["", "", *MICRO], rows)
 
 
-def k_range(values: Sequence[int]) -> str:
+def format_k(values: Sequence[int]) -> str:
     return f"{min(values)}" + (f" to {max(values)}" if max(values) > min(values) else "")
 
 
-def merge_table(results: Results, paper: bool, beside: Beside) -> str:
-    """Table 4 and the other ways to merge; other systems below."""
+def make_merge_table(results: Results, paper: bool, beside: Beside) -> str:
+    """Return Table 4 with all rows, and other systems below."""
     names = (*MACRO, *MICRO)
     rows = []
     for row, runs in results.items():
-        cells = [spread([run["test"][name] for run in runs]) for name in names]
-        dev = spread([run["dev"]["MiF"] for run in runs]) if runs[0]["dev"] else ""
+        cells = [format_spread([run["test"][name] for run in runs]) for name in names]
+        dev = format_spread([run["dev"]["MiF"] for run in runs]) if runs[0]["dev"] else ""
         name, *quoted = TABLE_4.get(row, ("",))
         theirs = f"{name}: {', '.join(f'{value:.2f}' for value in quoted)}" if quoted else ""
         rows.append([row, *cells, dev, *([theirs] if paper else [])])
@@ -254,23 +255,23 @@ def merge_table(results: Results, paper: bool, beside: Beside) -> str:
     for name, figures in others.items():
         cells = [f"{figures[n]:.2f}" if n in figures else "" for n in names]
         rows.append([name, *cells, *[""] * (1 + paper)])
-    head = ["row", *names, "MiF on dev", *(["paper's MaP, MaR, MaF"] if paper else [])]
-    text = "## Table 4, the merged sets\n\n" + table(head, rows)
+    head = ["row", *names, "MiF on dev", *(["paper: MaP, MaR, MaF"] if paper else [])]
+    text = "## Table 4: merged label sets\n\n" + table(head, rows)
     if not paper:
         return text
     own = {name: (p, r, f) for name, p, r, f in TABLE_4.values()}
     return (
-        f"{text}\n\nThe paper's table has max pooling without pointer generator, its text with. "
-        + contradictions({**TABLE_4_EARLIER, **own})
+        f"{text}\n\nIn the paper, the table lists max pooling without pointer generator, the "
+        "text with it. " + list_contradictions({**TABLE_4_EARLIER, **own})
     )
 
 
-def ranking_table(results: Results, paper: bool) -> str:
+def make_ranking_table(results: Results, paper: bool) -> str:
     rows = [
-        [row, *(spread([run["test"][name] for run in runs]) for name in RANKED)]
+        [row, *(format_spread([run["test"][name] for run in runs]) for name in RANKED)]
         for row, runs in results.items()
     ]
-    text = "## Table 5, the ranking\n\n" + table(["row", *RANKED], rows)
+    text = "## Table 5: rankings\n\n" + table(["row", *RANKED], rows)
     if paper:
         quoted = [[name, *(f"{value:.2f}" for value in line)] for name, line in TABLE_5.items()]
         text += (
@@ -282,9 +283,12 @@ def ranking_table(results: Results, paper: bool) -> str:
     return text
 
 
-def cost_table(results: Results) -> str:
-    """Seconds of training in all and by level, its peak of GPU memory, speed; of the quickest seed,
-    which other trainings disturbed least. Both passes are divided as a step of the last one is."""
+def make_cost_table(results: Results) -> str:
+    """Return training seconds in total and by level, peak GPU memory and speed of prediction.
+
+    They are those of the fastest seed, which other trainings disturbed least. The time of both
+    passes is divided like a step of the last one.
+    """
     rows = []
     for row, runs in results.items():
         run = min(runs, key=lambda run: run["seconds"]["in all"])
@@ -295,18 +299,15 @@ def cost_table(results: Results) -> str:
         pointer = f"{seconds.get('pointer', 0):.0f}"
         speed = f"{run['documents a second']:,}"
         rows.append([row, f"{seconds['in all']:.0f}", levels, pointer, memory, speed])
-    head = ["row", "seconds in all", "of which shared, each level", "pointer", "GiB"]
-    head.append("documents a second")
+    head = ["row", "total s", "s by level (shared: all levels)", "pointer generator s", "GPU GiB"]
+    head.append("documents/s")
     machine = next(iter(results.values()))[0]["hardware"] if results else ""
-    return f"## Training and prediction, the quickest seed, {machine}\n\n" + table(head, rows)
-
-
-# --------------------------------------------------------------------------------------- figures
+    return f"## Cost of training and prediction, fastest seed, {machine}\n\n" + table(head, rows)
 
 
 def draw_streams(curves: Mapping[str, Any], path: Path) -> None:
-    """Figure 5: macro precision, recall and F over the stream, a panel a level."""
-    pyplot = plotting()
+    """Draw Figure 5: macro precision, recall and F over the documents, one panel per level."""
+    pyplot = import_pyplot()
     figure, axes = pyplot.subplots(1, len(curves), figsize=(3 * len(curves), 3), squeeze=False)
     for axis, (level, curve) in zip(axes[0], curves.items(), strict=True):
         for name in MACRO:
@@ -317,17 +318,16 @@ def draw_streams(curves: Mapping[str, Any], path: Path) -> None:
 
 
 def draw_rare(without: Bins, with_levels: Bins, path: Path) -> None:
-    """Recall and precision of rare labels by training documents, without and with neighbour
-    levels."""
-    pyplot = plotting()
+    """Draw recall and precision of rare labels, without and with neighbour levels."""
+    pyplot = import_pyplot()
     figure, axes = pyplot.subplots(1, 2, figsize=(10, 3))
     for axis, (name, of) in zip(
         axes, (("recall", "true"), ("precision", "predicted")), strict=True
     ):
-        for shift, bins, said in ((-0.2, without, "without"), (0.2, with_levels, "with")):
+        for shift, bins, kind in ((-0.2, without, "without"), (0.2, with_levels, "with")):
             heights = [100 * b["hit"] / max(1, b[of]) for b in bins.values()]
             places = [place + shift for place in range(len(bins))]
-            axis.bar(places, heights, width=0.38, label=f"{said} neighbour levels")
+            axis.bar(places, heights, width=0.38, label=f"{kind} neighbour levels")
         axis.margins(y=0.3)  # room for the legend
         axis.set_xticks(range(len(without)), list(without))
         axis.set(xlabel="training documents of a label", ylabel=f"{name}, %")
@@ -335,7 +335,7 @@ def draw_rare(without: Bins, with_levels: Bins, path: Path) -> None:
     save(pyplot, figure, path)
 
 
-def plotting() -> Any:
+def import_pyplot() -> Any:
     import matplotlib
 
     matplotlib.use("Agg")

@@ -23,29 +23,35 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from ontodex.config import build, read
-from ontodex.evaluate.ranking import precision_at
+from ontodex.evaluation.ranking import precision, score_documents
 from ontodex.features.tokens import TokenConfig, tokenise_corpus
 from ontodex.features.vocabulary import Vocabulary
-from ontodex.models import find, label_tree
-from ontodex.models.label_tree import LabelTree
-from ontodex.models.lightattention import LightAttentionSystem
-from ontodex.models.neural import NeuralSystem, Ragged
-from ontodex.models.node_tables import HalfTable, fresh_table, row_width
-from ontodex.models.tree_network import owned
-from ontodex.train import store
-from ontodex.train.device import pick
+from ontodex.io.device import choose_device
+from ontodex.models import find_model
+from ontodex.models.lightattention.network import TreeNetwork
+from ontodex.models.lightattention.node_tables import FrozenTable, create_table, row_width
+from ontodex.models.lightattention.scorers import list_node_vectors
+from ontodex.models.lightattention.system import LightAttentionSystem, compute_tree_shape
+from ontodex.models.lightattention.training import measure_recall
+from ontodex.models.trees import label_tree
+from ontodex.models.trees.label_tree import LabelTree
+from ontodex.runs.folder import is_finished, verify_folder, write_manifest
+from ontodex.training import loop
 from ontodex.types import Corpus, Doc, LabelSpace
 from synthetic import Shape, parts, write_tokens
+
+Rows = NDArray[np.int64]
 
 WORDS = 100_000  # the same at every size, so that only labels differ
 TEST = 2_000
@@ -75,16 +81,15 @@ def corpora(folder: Path, shape: Shape) -> dict[str, Corpus]:
 def grown(folder: Path, system: LightAttentionSystem, *data: Any) -> LabelTree:
     """The tree of a corpus, made once for all systems that want one of this shape."""
     labels = data[-1]
-    shape = "-".join(map(str, system.shape(labels.n_seen).values()))
-    path = folder / f"tree-{shape}.npz"
-    if not path.exists():
+    shape = "-".join(map(str, compute_tree_shape(system.config, labels.n_seen).values()))
+    place = folder / f"tree-{shape}"
+    took = place / "seconds.txt"
+    if not took.exists():
         began = time.perf_counter()
-        tree = LightAttentionSystem.grow(system, *data)
-        seconds = np.array(time.perf_counter() - began)
-        np.savez(path, **{"seconds": seconds, **tree.arrays()})  # type: ignore[arg-type]
-    arrays = dict(np.load(path))
-    system.tree_seconds = float(arrays.pop("seconds"))  # type: ignore[attr-defined]
-    return LabelTree.of_arrays(arrays)
+        LightAttentionSystem.build_tree(system, *data).save(place)
+        took.write_text(str(time.perf_counter() - began))
+    system.tree_seconds = float(took.read_text())  # type: ignore[attr-defined]
+    return LabelTree.load(place, labels.n_seen)
 
 
 def make_ahead(folder: Path, shape: Shape, table: Mapping[str, Any]) -> None:
@@ -98,26 +103,45 @@ def make_ahead(folder: Path, shape: Shape, table: Mapping[str, Any]) -> None:
 # ------------------------------------------------------------------------------------------ train
 
 
-def timed(model_class: type[NeuralSystem], most_steps: int, folder: Path) -> type[NeuralSystem]:
-    """The same system, noting when each of its steps begins; it learns from no more documents than
-    so many steps take (0 = all), and finds its tree in the folder."""
+def find_tree_in(model_class: type[Any], folder: Path) -> type[Any]:
+    """The same system; LightAttention takes its tree from the folder."""
 
-    class Timed(model_class):  # type: ignore[valid-type, misc]
-        starts: list[float]
+    class WithTree(model_class):  # type: ignore[misc]
         tree_seconds = 0.0
 
-        def learn(self, lengths: NDArray[np.int64], *more: Any) -> None:
-            most = most_steps * self.config.train.batch or len(lengths)
-            super().learn(lengths[:most], *more)
-
-        def batch_loss(self, rows: NDArray[np.int64], data: Ragged, gold: Ragged) -> Tensor:
-            self.starts.append(time.perf_counter())
-            return super().batch_loss(rows, data, gold)
-
-        def grow(self, *made_from: Any) -> LabelTree:
+        def build_tree(self, *made_from: Any) -> LabelTree:
             return grown(folder, self, *made_from)
 
-    return Timed
+    return WithTree
+
+
+@contextmanager
+def timed_steps(most_steps: int) -> Iterator[list[float]]:
+    """Note when each training step begins; an epoch has so many steps at most (0 = all)."""
+    starts: list[float] = []
+    fit = loop.fit
+
+    def fit_timed(
+        network: nn.Module,
+        *,
+        batches: Callable[[int], Sequence[Rows]],
+        loss: Callable[[Rows], Tensor],
+        **more: Any,
+    ) -> Any:
+        def timed(rows: Rows) -> Tensor:
+            starts.append(time.perf_counter())
+            return loss(rows)
+
+        def some(epoch: int) -> Sequence[Rows]:
+            return batches(epoch)[: most_steps or None]
+
+        return fit(network, batches=some, loss=timed, **more)
+
+    loop.fit = fit_timed
+    try:
+        yield starts
+    finally:
+        loop.fit = fit
 
 
 def train(name: str, shape: Shape, steps: int, table: Mapping[str, Any], out: Path) -> Any:
@@ -125,34 +149,38 @@ def train(name: str, shape: Shape, steps: int, table: Mapping[str, Any], out: Pa
     folder = out / f"corpus-{shape.labels}"
     corpus = corpora(folder, shape)
     labels = LabelSpace.of(corpus["train"])
-    device = pick("auto")
-    model_class = timed(find(name), steps, folder)  # type: ignore[arg-type]
+    device = choose_device("auto")
+    model_class = find_tree_in(find_model(name), folder)
     system = model_class(build(model_class.Config, table, "model"), device=device)
-    system.starts = []  # type: ignore[attr-defined]
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     began = time.perf_counter()
-    system.fit(corpus["train"], corpus["train"].select([]), labels)
+    with timed_steps(steps) as starts:
+        system.fit(corpus["train"], corpus["train"].select([]), labels)
     seconds = time.perf_counter() - began
     peak = torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else 0.0
     # The mean: the host runs ahead of the GPU and then waits, so single steps tell little.
-    step = float(np.mean(np.diff(system.starts)[SKIPPED_STEPS:]))  # type: ignore[attr-defined]
+    step = float(np.mean(np.diff(starts)[SKIPPED_STEPS:]))
     gold = labels.gold(corpus["test"])
     found = {}
     if isinstance(system, LightAttentionSystem) and system.tree is not None:
-        sizes = [system.tree.n_nodes(level) for level in range(system.tree.height + 2)]
-        recall = system.kept_in_sight(system.encode(corpus["test"]), gold, system.tree.height)
+        sizes = [system.tree.count_nodes(level) for level in range(system.tree.height + 2)]
+        test = system.encode(corpus["test"])
+        recall = measure_recall(system.check_fitted(), test, gold, system.tree.height)
         found = {"tree": sizes, "generator recall": round(recall, 4)}
     return {
         "seen labels": labels.n_seen,
         "documents": len(corpus["train"]),
-        "steps": len(system.starts),  # type: ignore[attr-defined]
+        "steps": len(starts),
         "step ms": round(1e3 * step, 2),
-        "documents a second": round(system.config.train.batch / step),
+        "documents a second": round(system.config.train.batch_size / step),
         "peak GiB": round(peak, 2),
-        "tree s": round(system.tree_seconds, 1),  # type: ignore[attr-defined]
+        "tree s": round(system.tree_seconds, 1),
         "fit s": round(seconds, 1),
-        "P@1": round(100 * float(precision_at(1, gold, system.rank(corpus["test"], 5)).mean()), 2),
+        "P@1": round(
+            100 * float(score_documents(precision, 1, gold, system.rank(corpus["test"], 5)).mean()),
+            2,
+        ),
         **found,
     }
 
@@ -162,28 +190,28 @@ def train(name: str, shape: Shape, steps: int, table: Mapping[str, Any], out: Pa
 
 def random_run(n_labels: int, table: Mapping[str, Any], folder: Path) -> None:
     """A run folder as training leaves one, with random weights."""
-    if store.is_finished(folder):
+    if is_finished(folder):
         return
     system = LightAttentionSystem(build(LightAttentionSystem.Config, table, "model"))
     config = system.config
-    system.vocabulary = Vocabulary(("", "", *(f"w{i}" for i in range(WORDS))))
+    system.reader.vocabulary = Vocabulary(("", "", *(f"w{i}" for i in range(WORDS))))
     system.n_labels = n_labels
-    shape = system.shape(n_labels)
-    depth = label_tree.binary_depth(n_labels, config.cluster)
-    binary = label_tree._binary(np.arange(n_labels), depth)
-    tree = label_tree._shallow(binary, shape["children"], shape["height"])
-    system.plant(tree)
+    shape = compute_tree_shape(config, n_labels)
+    depth = label_tree.count_halvings(n_labels, config.cluster)
+    binary = label_tree.build_binary_tree(np.arange(n_labels), depth)
+    tree = label_tree.flatten_to_height(binary, shape["children"], shape["height"])
+    system.tree = tree
     random = np.random.default_rng(0)
     pool = (0.05 * random.standard_normal(2**22)).astype(np.float16)  # 2^30 draws take minutes
-    top, *deeper = owned(config, tree.height)
-    system.tables = [fresh_table(top, torch.zeros(tree.n_nodes(1)), system.device)]
+    top, *deeper = list_node_vectors(config, tree.height)
+    tables: list[nn.Module] = [create_table(top, torch.zeros(tree.count_nodes(1)), system.device)]
     for level, vectors in enumerate(deeper, start=2):
-        rows = np.resize(pool, (tree.n_nodes(level), row_width(vectors)))
-        system.tables.append(HalfTable(rows, system.device))
-    system.network = system.build(torch.zeros(n_labels), None).eval()
+        rows = np.resize(pool, (tree.count_nodes(level), row_width(vectors)))
+        tables.append(FrozenTable(rows, system.device))
+    system.network = TreeNetwork(config, len(system.reader), tree, tables, None).eval()
     (folder / "model").mkdir(parents=True)
     system.save(folder / "model")
-    store.finish(folder, {"model": "lightattention"})
+    write_manifest(folder, {"model": "lightattention"})
 
 
 def ask(folder: Path, n_labels: int) -> None:
@@ -192,7 +220,7 @@ def ask(folder: Path, n_labels: int) -> None:
     names = tuple(f"L{i}" for i in range(n_labels))
     labels = LabelSpace(names, np.ones(n_labels, np.int64), n_labels)
     watch = [both_clocks()]
-    store.verify(folder)
+    verify_folder(folder)
     watch.append(both_clocks())
     system = LightAttentionSystem.load(folder / "model", labels)
     watch.append(both_clocks())

@@ -28,19 +28,23 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ontodex.config import build
-from ontodex.evaluate.calibration import expected_calibration_error
-from ontodex.evaluate.ranking import ndcg_at, precision_at
+from ontodex.corpora.open import open_corpus
+from ontodex.corpora.split import set_aside, split_by_hash
+from ontodex.evaluation.ranking import ndcg, precision, score_documents
+from ontodex.evaluation.reliability import measure_reliability
 from ontodex.features.matrix import MatrixFeatures
-from ontodex.models import omikuji_trees
-from ontodex.models.knn import Knn
-from ontodex.models.linear import Linear
-from ontodex.models.trees import Bonsai, Parabel, ParabelConfig
-from ontodex.read import open_corpus
-from ontodex.read.split import by_hash, set_aside
+from ontodex.models.baselines.knn import KnnSystem
+from ontodex.models.baselines.linear import LinearSystem
+from ontodex.models.trees.parabel import BonsaiSystem, ParabelConfig, ParabelSystem
 from ontodex.types import Corpus, LabelSpace, Ranking
 
 ROOT = Path(__file__).resolve().parent.parent
-SYSTEMS: dict[str, Any] = {"linear": Linear, "parabel": Parabel, "bonsai": Bonsai, "knn": Knn}
+SYSTEMS: dict[str, Any] = {
+    "linear": LinearSystem,
+    "parabel": ParabelSystem,
+    "bonsai": BonsaiSystem,
+    "knn": KnnSystem,
+}
 BARE = "bare omikuji"
 
 
@@ -53,7 +57,7 @@ def read(name: str) -> tuple[Corpus, Corpus, Corpus]:
     if name == "medline":
         citations = open_corpus(folder / "pubmed20n0014.xml.gz")
         full = [bool(doc.labels) and "abstract" in doc.fields for doc in citations]
-        return by_hash(citations.select(np.array(full)))
+        return split_by_hash(citations.select(np.array(full)))
     train, dev = set_aside(open_corpus(folder / f"{name}_train.txt.gz"))
     return train, dev, open_corpus(folder / f"{name}_test.txt.gz")
 
@@ -132,7 +136,7 @@ def measure(system: str, name: str, part: str) -> dict[str, Any]:
             ranking = model.rank(target, 10)
         raw = model._rank(target, 10)
     assert np.array_equal(raw.columns, ranking.columns)
-    ece = [expected_calibration_error(gold, r, k=10) for r in (raw, ranking)]
+    ece = [measure_reliability(gold, r, k=10).expected_error() for r in (raw, ranking)]
     return row(fit, predict, size, gold, ranking, ece)
 
 
@@ -147,7 +151,7 @@ def measure_bare(
         import omikuji
 
         path = Path(name) / "train.txt"
-        omikuji_trees.write_training_file(rows, gold_train, path)
+        omikuji.write_training_file(rows, gold_train, path)
         with Watch() as fit:
             model = omikuji.Model.train_on_data(str(path))
         model.save(str(Path(name) / "model"))
@@ -161,7 +165,7 @@ def measure_bare(
                 for rank, (label, score) in enumerate(model.predict(list(pairs), top_k=10)):
                     columns[i, rank], scores[i, rank] = label, score
     ranking = Ranking.sort(columns, scores, 10)
-    ece = expected_calibration_error(gold, ranking, k=10)
+    ece = measure_reliability(gold, ranking, k=10).expected_error()
     return row(fit, predict, size, gold, ranking, [ece, ece])
 
 
@@ -170,8 +174,11 @@ def row(
 ) -> dict[str, Any]:
     some = np.diff(gold.indptr) > 0
     return {
-        "precision": [100 * float(precision_at(k, gold, ranking)[some].mean()) for k in (1, 3, 5)],
-        "ndcg": 100 * float(ndcg_at(5, gold, ranking)[some].mean()),
+        "precision": [
+            100 * float(score_documents(precision, k, gold, ranking)[some].mean())
+            for k in (1, 3, 5)
+        ],
+        "ndcg": 100 * float(score_documents(ndcg, 5, gold, ranking)[some].mean()),
         "fit": [fit.wall, fit.cpu],
         "predict": [predict.wall, predict.cpu],
         "docs": len(ranking),

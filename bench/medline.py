@@ -19,7 +19,7 @@ from statistics import median
 
 from lxml import etree
 
-from ontodex.read import medline
+from ontodex.corpora.formats import medline
 
 
 def bare(path: Path) -> dict[str, int]:

@@ -1,14 +1,13 @@
-"""What the pointer generator's settings are worth, on the answers of any run and without test.
+"""Ablation of the settings of the pointer generator on the predictions of any run.
 
     python bench/merging.py RUN dev.jsonl --max-level 4 --rows paper forward share odds
     python bench/merging.py RUN dev.jsonl --max-level 4 --rows share odds --train train.jsonl
 
-The run's ranking of each document stands for what levels would say. Of the documents, which the run
-must not have learned from, two thirds teach thresholds and pointer generator, a sixth stops its
-training and chooses its reward, and the last sixth is measured. With the documents that the run has
-learned from (`--train`), these teach: systems with its settings are trained without their fold and
-predict them, and half of the others stop, half are measured; log-odds are moved as `levelwise`
-moves them. Prints micro- and macro-F of OFO's union and of each row as a Markdown table.
+The ranking of the run replaces the predictions of the levels. The run must not have been trained on
+the corpus: two thirds of it train thresholds and pointer generator, a sixth is dev, and a sixth is
+measured. With `--train`, the training documents of the run train them instead, by out-of-fold
+predictions of systems with its settings; half of the corpus is dev and half is measured, and logits
+are shifted as in `levelwise`. Prints micro- and macro-F of each row as a Markdown table.
 """
 
 from __future__ import annotations
@@ -26,27 +25,32 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ontodex.config import build
-from ontodex.evaluate.sets import set_metrics
-from ontodex.models.level_decide import DEPTH, best_moves, learn_thresholds, moved
-from ontodex.models.level_merge import Judged, Merge
-from ontodex.models.level_network import LevelwiseConfig
-from ontodex.models.level_passes import fold_of
-from ontodex.models.level_pieces import Pieces
-from ontodex.models.level_plan import side_by_side
-from ontodex.models.pointer import Hierarchy
-from ontodex.ontology.levels import label_ancestors, label_levels
-from ontodex.read import open_corpus
-from ontodex.run import Run, load
-from ontodex.train.device import pick
+from ontodex.corpora.open import open_corpus
+from ontodex.evaluation.sets import set_metrics
+from ontodex.io.device import choose_device
+from ontodex.models.levelwise.config import LevelwiseConfig
+from ontodex.models.levelwise.cross_fitting import assign_folds
+from ontodex.models.levelwise.levels import join_levels
+from ontodex.models.levelwise.merge import Merge, Predictions
+from ontodex.models.levelwise.pointer import Hierarchy
+from ontodex.models.levelwise.stage_cache import StageCache
+from ontodex.models.levelwise.thresholds import (
+    DEPTH,
+    find_best_shifts,
+    learn_thresholds,
+    shift_logits,
+)
+from ontodex.ontology.levels import compute_label_ancestors, compute_label_levels
+from ontodex.runs.run import Run, load
 from ontodex.types import Corpus, LabelSpace, Ranking
 
 RANKS = 100
 ROWS: dict[str, dict[str, Any]] = {
     "union": {"merge": "threshold"},
-    "paper": {"pointer": {"order": "any", "share": 1.0}},
-    "forward": {"pointer": {"share": 1.0}},
+    "paper": {"pointer": {"order": "any", "candidate_threshold_ratio": 1.0}},
+    "forward": {"pointer": {"candidate_threshold_ratio": 1.0}},
     "share": {},
-    "odds": {"pointer": {"odds": "threshold"}},
+    "odds": {"pointer": {"candidate_odds": "threshold"}},
     "label": {"pointer": {"unit": "label"}},
 }
 
@@ -62,18 +66,18 @@ def main() -> None:
     parser.add_argument("--rows", nargs="+", default=list(ROWS), choices=list(ROWS))
     arguments = parser.parse_args()
     run, corpus = load(arguments.run), open_corpus(arguments.corpus)
-    placed = Placed.of(run.labels, arguments.max_level)
-    said = placed.judged(run.model.rank(corpus, RANKS), run.labels.gold(corpus))
+    placed = LevelPlan.of(run.labels, arguments.max_level)
+    predicted = placed.split_levels(run.model.rank(corpus, RANKS), run.labels.gold(corpus))
     shuffled = np.random.default_rng(arguments.seed).permutation(len(corpus))
     if arguments.train is None:
         parts = np.split(shuffled, [len(corpus) * 4 // 6, len(corpus) * 5 // 6])
-        learn, check, held = (take(said, rows) for rows in parts)
+        learn, check, held = (take(predicted, rows) for rows in parts)
     else:
         train = open_corpus(arguments.train)
-        learn = placed.judged(*out_of_fold(run, train, corpus, arguments.seed))
-        check, held = (take(said, rows) for rows in np.array_split(shuffled, 2))
+        learn = placed.split_levels(*predict_out_of_fold(run, train, corpus, arguments.seed))
+        check, held = (take(predicted, rows) for rows in np.array_split(shuffled, 2))
     sizes = [part.gold.shape[0] for part in (learn, check, held)]
-    sys.stdout.write("{:,} documents teach, {:,} stop, {:,} tell\n\n".format(*sizes))
+    sys.stdout.write("{:,} training, {:,} dev, {:,} test documents\n\n".format(*sizes))
     sys.stdout.write("| | MiF | MaF | seconds |\n|---|---:|---:|---:|\n")
     for row in arguments.rows:
         settings = {"pointer": {}, **ROWS[row]}
@@ -81,8 +85,10 @@ def main() -> None:
         settings["pointer"] = {**settings["pointer"], "train": training}
         config = build(LevelwiseConfig, settings, "model")
         began = time.monotonic()
-        is_moved = arguments.train is not None
-        chosen = merged(config, placed, learn, check, held.rankings, is_moved=is_moved)
+        is_shifted = arguments.train is not None
+        chosen = merge_predictions(
+            config, placed, learn, check, held.rankings, is_shifted=is_shifted
+        )
         found = set_metrics(held.gold, chosen)
         shown = " | ".join(f"{100 * found[metric]:.2f}" for metric in ("MiF", "MaF"))
         sys.stdout.write(f"| `{row}` | {shown} | {time.monotonic() - began:.0f} |\n")
@@ -90,65 +96,69 @@ def main() -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
-    """The labels of a run in their levels."""
+class LevelPlan:
+    """The levels of the labels of a run."""
 
     hierarchy: Hierarchy
     numbers: list[int]
 
     @classmethod
-    def of(cls, labels: LabelSpace, max_level: int) -> Placed:
+    def of(cls, labels: LabelSpace, max_level: int) -> LevelPlan:
         n = labels.n_seen
-        level = label_levels(labels, max_level=max_level, rule="min")[:n].astype(np.int64)
-        above = csr_array(label_ancestors(labels)[:n, :n])
+        level = compute_label_levels(labels, max_level=max_level, rule="min")[:n].astype(np.int64)
+        above = csr_array(compute_label_ancestors(labels)[:n, :n])
         hierarchy = Hierarchy(level, above, labels.frequency[:n])
         return cls(hierarchy, np.unique(level).tolist())
 
-    def judged(self, ranking: Ranking, gold: csr_array) -> Judged:
-        """What each level says, as many labels as levels keep."""
+    def split_levels(self, ranking: Ranking, gold: csr_array) -> Predictions:
+        """Return the predictions of each level, as many as levels keep."""
         level = self.hierarchy.level
         known = ranking.keep((ranking.columns >= 0) & (ranking.columns < len(level)))
-        return Judged(
+        return Predictions(
             [known.keep(level[known.columns] == m).cut(DEPTH) for m in self.numbers], gold
         )
 
 
-def take(said: Judged, rows: NDArray[np.int64]) -> Judged:
-    return Judged([ranking.take(rows) for ranking in said.rankings], csr_array(said.gold[rows]))
+def take(predicted: Predictions, rows: NDArray[np.int64]) -> Predictions:
+    return Predictions(
+        [ranking.take(rows) for ranking in predicted.rankings], csr_array(predicted.gold[rows])
+    )
 
 
-def out_of_fold(run: Run, train: Corpus, dev: Corpus, seed: int) -> tuple[Ranking, csr_array]:
-    """What systems like the run's say of training documents that they have not seen."""
-    fold = fold_of(len(train), 2, seed)
+def predict_out_of_fold(
+    run: Run, train: Corpus, dev: Corpus, seed: int
+) -> tuple[Ranking, csr_array]:
+    """Return out-of-fold predictions by systems with the settings of the run."""
+    fold = assign_folds(len(train), 2, seed)
     parts = []
     for number in range(2):
-        model = run.settings.model_class(run.settings.model, device=pick("auto"))
+        model = run.settings.model_class(run.settings.model, device=choose_device("auto"))
         model.fit(train.select(fold != number), dev, run.labels)
         parts.append(model.rank(train.select(fold == number), RANKS))
     back = np.argsort(np.argsort(fold, kind="stable"))
     return Ranking.join(parts, RANKS).take(back), run.labels.gold(train)
 
 
-def merged(
+def merge_predictions(
     config: LevelwiseConfig,
-    placed: Placed,
-    learn: Judged,
-    check: Judged,
+    placed: LevelPlan,
+    learn: Predictions,
+    check: Predictions,
     asked: Sequence[Ranking],
     *,
-    is_moved: bool,
+    is_shifted: bool,
 ) -> Ranking:
-    """The sets of what is asked, by thresholds and a pointer generator that learned from others."""
+    """Return the label sets of `asked` by thresholds and a pointer generator trained on `learn`."""
     n = len(placed.hierarchy.level)
     learn = learn._replace(gold=csr_array(learn.gold[:, :n]))
-    thresholds = learn_thresholds(config, side_by_side(learn.rankings), learn.gold).thresholds
-    if is_moved:
-        moves = best_moves(check.rankings, check.gold, thresholds)
-        check = check._replace(rankings=list(map(moved, check.rankings, moves)))
-        asked = list(map(moved, asked, moves))
-    merge = Merge(config, placed.hierarchy, pick("auto"))
-    merge.fit(learn, check, thresholds, Pieces(None, {}, {}, 1), None)
-    return merge.ranked(asked, thresholds, DEPTH).chosen
+    thresholds = learn_thresholds(config, join_levels(learn.rankings), learn.gold).thresholds
+    if is_shifted:
+        shifts = find_best_shifts(check.rankings, check.gold, thresholds)
+        check = check._replace(rankings=list(map(shift_logits, check.rankings, shifts)))
+        asked = list(map(shift_logits, asked, shifts))
+    merge = Merge(config, placed.hierarchy, choose_device("auto"))
+    merge.fit(learn, check, thresholds, StageCache(None, {}, {}, 1), None)
+    return merge.predict(asked, thresholds, DEPTH).label_sets
 
 
 if __name__ == "__main__":

@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from ontodex.evaluate import evaluate, ranking, sets
-from ontodex.evaluate.calibration import expected_calibration_error
-from ontodex.evaluate.groups import auc_by_occurrence
-from ontodex.evaluate.hierarchical import hierarchical_metrics, near_misses
+from ontodex.evaluation import ranking, sets
+from ontodex.evaluation.auc import auc_by_occurrence
+from ontodex.evaluation.hierarchical import find_near_misses, hierarchical_metrics
+from ontodex.evaluation.metrics import evaluate
+from ontodex.evaluation.reliability import measure_reliability
 from ontodex.types import LabelSpace, Ranking
 
 Rows = list[list[int]]
@@ -116,7 +117,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=3_000)
     args = parser.parse_args()
     gold, ranked, labels = synthetic(args.documents, args.labels, args.ranks)
-    propensity = ranking.propensity_of_columns(labels, args.labels)
+    propensity = ranking.compute_propensities(labels, args.labels)
     decided = ranked.cut(10)
     levels = 1 + np.arange(args.labels) % 7
     ancestors = tree_ancestors(args.labels)
@@ -127,20 +128,26 @@ def main() -> None:
     decided_rows = decided.columns[: args.sample].tolist()
     weight = (1 / propensity).tolist()
 
+    def at_k(metric: ranking.Metric) -> ranking.Numbers:
+        return ranking.score_documents(metric, K, gold, ranked)
+
+    def psp_at_k() -> ranking.Numbers:
+        return ranking.psp(K, *ranking.compute_propensity_gains(K, gold, ranked, propensity))
+
     cases: list[tuple[str, Callable[[], Any], Callable[..., float] | None, Rows]] = [
-        ("hits, all ranks", lambda: ranking.hits(gold, ranked), None, []),
-        ("P@5", lambda: ranking.precision_at(K, gold, ranked), loop_precision, ranked_rows),
-        ("R@5", lambda: ranking.recall_at(K, gold, ranked), loop_recall, ranked_rows),
-        ("nDCG@5", lambda: ranking.ndcg_at(K, gold, ranked), loop_ndcg, ranked_rows),
-        ("PSP@5", lambda: ranking.psp_at(K, gold, ranked, propensity), loop_psp, ranked_rows),
+        ("hits, all ranks", lambda: ranking.find_hits(gold, ranked), None, []),
+        ("P@5", lambda: at_k(ranking.precision), loop_precision, ranked_rows),
+        ("R@5", lambda: at_k(ranking.recall), loop_recall, ranked_rows),
+        ("nDCG@5", lambda: at_k(ranking.ndcg), loop_ndcg, ranked_rows),
+        ("PSP@5", psp_at_k, loop_psp, ranked_rows),
         ("MiF, 10 labels a document",
          lambda: sets.micro(sets.count_by_document(gold, decided)), loop_micro_f, decided_rows),
-        ("ECE, all ranks", lambda: expected_calibration_error(gold, ranked), None, []),
+        ("ECE, all ranks", lambda: measure_reliability(gold, ranked).expected_error(), None, []),
         ("AUC and AUPR, all ranks", lambda: auc_by_occurrence(gold, ranked), None, []),
         ("hierarchical, 10 labels a document",
          lambda: hierarchical_metrics(gold, decided, ancestors), None, []),
         ("near misses, 10 labels a document",
-         lambda: near_misses(gold, decided, ancestors), None, []),
+         lambda: find_near_misses(gold, decided, ancestors), None, []),
     ]  # fmt: skip
     print("| metric | seconds | processor | plain loop, processor | times faster |")
     print("|---|---|---|---|---|")

@@ -22,8 +22,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ontodex.ontology import read_ontology, write_ontology
-from ontodex.ontology.levels import assign
+from ontodex.ontology.levels import assign_levels
+from ontodex.ontology.open import read_ontology, write_ontology
 
 FORMATS = ("edges", "mesh-tsv", "obo", "json", "turtle")
 
@@ -77,7 +77,7 @@ def measure(path: Path, format_: str) -> None:
     ontology = read_ontology(path, format_)
     wall, read = time.perf_counter() - start, time.process_time()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    levels = assign(ontology)
+    levels = assign_levels(ontology)
     levelled = time.process_time()
     write_ontology(ontology, path.with_name("written.json"), "json")
     written = time.process_time()

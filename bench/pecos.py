@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array, csr_matrix, save_npz
 
-from ontodex.evaluate.ranking import ndcg_at, precision_at
-from ontodex.models.sparse_rows import as_rows, training_gold
-from ontodex.models.trees import Parabel, ParabelConfig
-from ontodex.read import open_corpus
+from ontodex.corpora.open import open_corpus
+from ontodex.evaluation.ranking import ndcg, precision, score_documents
+from ontodex.models.baselines.sparse_rows import select_seen_labels, to_csr
+from ontodex.models.trees.parabel import ParabelConfig, ParabelSystem
 from ontodex.types import LabelSpace, Ranking
 
 INSTALL = ("libpecos==1.2.8", "torch==2.13.0")
@@ -61,7 +61,7 @@ def main() -> None:
     gold = labels.gold(test)
     sys.stdout.write("| system | P@1 | P@3 | P@5 | nDCG@5 | train s | rank s | docs/s |\n")
     sys.stdout.write("|---|---|---|---|---|---|---|---|\n")
-    ours = Parabel(ParabelConfig())
+    ours = ParabelSystem(ParabelConfig())
     began = time.monotonic()
     ours.fit(train, dev, labels)
     fitted = time.monotonic()
@@ -71,9 +71,9 @@ def main() -> None:
         folder = Path(name)
         python = environment(folder)
         matrices = {
-            "train": as_rows(ours.features.transform(train)),
-            "gold": training_gold(train, labels).astype(np.float32),
-            "test": as_rows(ours.features.transform(test)),
+            "train": to_csr(ours.features.transform(train)),
+            "gold": select_seen_labels(train, labels).astype(np.float32),
+            "test": to_csr(ours.features.transform(test)),
         }
         for part, matrix in matrices.items():
             save_npz(folder / f"{part}.npz", csr_matrix(matrix))
@@ -99,8 +99,8 @@ def scores(folder: Path) -> Ranking:
 
 
 def show(name: str, gold: csr_array, ranking: Ranking, train: float, rank: float) -> None:
-    figures = [float(precision_at(k, gold, ranking).mean()) for k in (1, 3, 5)]
-    figures.append(float(ndcg_at(5, gold, ranking).mean()))
+    figures = [float(score_documents(precision, k, gold, ranking).mean()) for k in (1, 3, 5)]
+    figures.append(float(score_documents(ndcg, 5, gold, ranking).mean()))
     cells = [f"{100 * value:.2f}" for value in figures]
     cells += [f"{train:.1f}", f"{rank:.2f}", f"{len(ranking) / rank:,.0f}"]
     sys.stdout.write(f"| {name} | " + " | ".join(cells) + " |\n")

@@ -1,9 +1,9 @@
-"""The pointer generator on made-up predictions: seconds of training, documents decoded a second.
+"""Speed of the pointer generator on synthetic predictions.
 
     python bench/pointer.py                               the size of EURLEX57K (45,000 documents)
     python bench/pointer.py --docs 500 --labels 300       a quick look on a CPU
 
-The made-up ontology is a tree of four levels. About five labels a document are true; the levels
+The synthetic ontology is a tree of four levels. About five labels a document are true; the levels
 predict most of them, often with their parents, and about as many false ones. Prints the micro F of
 the best single threshold, and one Markdown row for each unit and gate: training seconds, documents
 decoded a second, micro F of the sets, and the length reward that dev chose.
@@ -21,15 +21,16 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ontodex.evaluate.sets import count_by_document, micro
-from ontodex.models.pointer import Hierarchy, Pointer, PointerConfig, Predicted
+from ontodex.evaluation.sets import count_by_document, micro
+from ontodex.models.levelwise.config import PointerConfig
+from ontodex.models.levelwise.pointer import CandidateLabels, Hierarchy, Pointer
 from ontodex.types import Ranking
 
 SHARES = (0.03, 0.27, 0.45, 0.25)  # of the labels at each level
 
 
-def tree(n_labels: int) -> Hierarchy:
-    """Four levels, each label below a random one of the level above; frequencies like 1 / rank."""
+def make_tree(n_labels: int) -> Hierarchy:
+    """Return a random tree of four levels, with frequencies like 1 / rank."""
     random = np.random.default_rng(0)
     level = np.sort(random.choice(4, n_labels, p=SHARES)) + 1
     level[:4] = 1
@@ -50,8 +51,8 @@ def tree(n_labels: int) -> Hierarchy:
     return Hierarchy(level, above, frequency)
 
 
-def documents(n: int, hierarchy: Hierarchy, seed: int) -> tuple[Predicted, csr_array]:
-    """What the levels predict for n documents, and what is true of them."""
+def make_documents(n: int, hierarchy: Hierarchy, seed: int) -> tuple[CandidateLabels, csr_array]:
+    """Return the predictions of the levels for n documents, and their gold labels."""
     random = np.random.default_rng([1, seed])
     n_labels = len(hierarchy.level)
     share = hierarchy.frequency / hierarchy.frequency.sum()
@@ -73,7 +74,7 @@ def documents(n: int, hierarchy: Hierarchy, seed: int) -> tuple[Predicted, csr_a
 
 
 def _parents(hierarchy: Hierarchy) -> NDArray[np.int64]:
-    """The lowest ancestor of each label, -1 for roots."""
+    """Return the lowest ancestor of each label, -1 for roots."""
     pairs = hierarchy.ancestors.tocoo()
     order = np.argsort(hierarchy.level[pairs.col], kind="stable")
     parents = np.full(len(hierarchy.level), -1)
@@ -83,18 +84,18 @@ def _parents(hierarchy: Hierarchy) -> NDArray[np.int64]:
 
 def _distinct(
     columns: NDArray[np.int64], sure: NDArray[np.float64], hierarchy: Hierarchy
-) -> Predicted:
-    """Each column of a row once, with its highest probability; those of probability 0 left out."""
+) -> CandidateLabels:
+    """Keep each column of a row once, with its highest probability; drop probability 0."""
     columns = np.where(sure > 0, columns, -1)
     order = np.lexsort((-sure, columns), axis=1)
     columns = np.take_along_axis(columns, order, axis=1)
     sure = np.take_along_axis(sure, order, axis=1)
     again = np.diff(columns, axis=1, prepend=-2) == 0
-    return Predicted.of(np.where(again, -1, columns), sure, hierarchy.level)
+    return CandidateLabels.of(np.where(again, -1, columns), sure, hierarchy.level)
 
 
-def best_threshold(predicted: Predicted, gold: csr_array) -> float:
-    """Micro F of the best single threshold."""
+def score_best_threshold(predicted: CandidateLabels, gold: csr_array) -> float:
+    """Return the micro-F of the best single threshold."""
     width = predicted.columns.shape[1]
     return max(
         micro(
@@ -116,20 +117,20 @@ def main() -> None:
     parser.add_argument("--docs", type=int, default=45_000)
     parser.add_argument("--labels", type=int, default=4_108)
     parser.add_argument("--epochs", type=int, default=PointerConfig().train.epochs)
-    parser.add_argument("--batch", type=int, default=PointerConfig().train.batch)
+    parser.add_argument("--batch", type=int, default=PointerConfig().train.batch_size)
     parser.add_argument("--width", type=int, default=PointerConfig().embedding)
     parser.add_argument("--units", nargs="+", default=["level", "label"])
     parser.add_argument("--gates", nargs="+", default=["path"])
     arguments = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    hierarchy = tree(arguments.labels)
-    train, train_gold = documents(arguments.docs, hierarchy, 0)
-    dev, dev_gold = documents(max(1, arguments.docs // 8), hierarchy, 1)
-    test, test_gold = documents(max(1, arguments.docs // 8), hierarchy, 2)
+    hierarchy = make_tree(arguments.labels)
+    train, train_gold = make_documents(arguments.docs, hierarchy, 0)
+    dev, dev_gold = make_documents(max(1, arguments.docs // 8), hierarchy, 1)
+    test, test_gold = make_documents(max(1, arguments.docs // 8), hierarchy, 2)
     base = PointerConfig(embedding=arguments.width, hidden=arguments.width)
-    settings = replace(base.train, epochs=arguments.epochs, batch=arguments.batch)
+    settings = replace(base.train, epochs=arguments.epochs, batch_size=arguments.batch)
     sys.stdout.write(f"{device}, {arguments.docs:,} documents, {arguments.labels:,} labels; ")
-    sys.stdout.write(f"best threshold MiF {100 * best_threshold(test, test_gold):.2f}\n\n")
+    sys.stdout.write(f"best threshold MiF {100 * score_best_threshold(test, test_gold):.2f}\n\n")
     sys.stdout.write("| unit | gate | training s | documents/s decoded | MiF | length reward |\n")
     sys.stdout.write("|---|---|---|---|---|---|\n")
     for unit in arguments.units:

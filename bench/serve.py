@@ -33,7 +33,7 @@ from urllib.request import urlopen
 
 import numpy as np
 
-from ontodex.read import read_docs
+from ontodex.corpora.open import read_docs
 
 CLIENTS = (1, 8, 16, 32, 64, 128, 256, 512)
 N_DOCS = 500

@@ -1,4 +1,4 @@
-"""Systems on ten random splits of a small data set, as the tables of papers 001 and 004 were made.
+"""Systems on ten random splits of a small data set, as the tables of DXML and Rank-AE were made.
 
     python bench/splits.py bibtex --systems dxml linear dxml+linear --out splits
     python bench/splits.py delicious --systems rankae --numbers standard 0 1 --set model.hidden=100
@@ -26,19 +26,19 @@ from scipy.sparse import csr_array
 
 from consensus import Kept, Member
 from ontodex import config
-from ontodex.evaluate.ranking import ndcg_at, precision_at
-from ontodex.files import atomic
-from ontodex.models import find
-from ontodex.models.base import Refits
+from ontodex.corpora.open import open_corpus
+from ontodex.evaluation.ranking import ndcg, precision, score_documents
+from ontodex.io.files import open_atomic
+from ontodex.models import find_model
 from ontodex.models.consensus import Consensus
-from ontodex.read import open_corpus
-from ontodex.recipe import train as train_run
+from ontodex.models.interface import Refits
+from ontodex.runs.recipe import train as train_run
 from ontodex.types import Corpus, LabelSpace, Ranking
 from tune import a_fifth_aside
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("ONTODEX_DATA", ROOT.parent / "shared" / "data"))
-METRICS = {"P": precision_at, "nDCG": ndcg_at}
+METRICS = {"P": precision, "nDCG": ndcg}
 STANDARD, DEV = "standard", "dev"
 RANKS = 50  # kept of each document, for a consensus
 
@@ -51,7 +51,7 @@ def deal(name: str, number: str) -> tuple[Corpus, Corpus]:
     if number == DEV:
         return a_fifth_aside(train)
     order = np.random.default_rng(int(number)).permutation(len(train) + len(test))
-    pool = train.joined(test)
+    pool = train.join(test)
     return pool.select(order[: len(train)]), pool.select(order[len(train) :])
 
 
@@ -60,11 +60,11 @@ def trained(
 ) -> tuple[Ranking, float]:
     """What a system says of test, and the seconds of its training."""
     chosen = [f"model.name={system}"]
-    if issubclass(find(system), Refits):
+    if issubclass(find_model(system), Refits):
         chosen.append("train.refit=true")
     with tempfile.TemporaryDirectory() as folder:
         tables = config.read(None, [*chosen, *overrides])
-        run = train_run(tables, Path(folder) / "run", train=train)
+        run = train_run(config=tables, out=Path(folder) / "run", train=train)
         return run.rank(test, RANKS), float(run.about["train_seconds"])
 
 
@@ -75,7 +75,7 @@ def kept(
     if not file.exists():
         ranking, seconds = trained(system, overrides, *split)
         file.parent.mkdir(parents=True, exist_ok=True)
-        with atomic(file) as out:
+        with open_atomic(file) as out:
             np.savez_compressed(
                 out, columns=ranking.columns, p=ranking.probabilities, seconds=seconds
             )
@@ -89,7 +89,7 @@ def measure(ranking: Ranking, seconds: float, gold: csr_array) -> dict[str, floa
     labelled = np.diff(gold.indptr) > 0
     gold, ranking = csr_array(gold[labelled]), ranking.take(labelled)
     found = {
-        f"{name}@{k}": 100 * float(metric(k, gold, ranking).mean())
+        f"{name}@{k}": 100 * float(score_documents(metric, k, gold, ranking).mean())
         for name, metric in METRICS.items()
         for k in (1, 3, 5)
     }

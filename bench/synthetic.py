@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ontodex.features import cache
-from ontodex.features.tokens import TokenConfig, Tokens, narrow, to_parts, tokens_recipe
+from ontodex.features.tokens import TokenConfig, Tokens, choose_id_type, to_parts, tokens_recipe
 from ontodex.types import Corpus, Doc
 
 Ints = NDArray[np.int64]
@@ -144,14 +144,16 @@ def sparse_corpus(shape: Shape, drawn: Drawn) -> Corpus:
 def write_tokens(shape: Shape, drawn: Drawn, folder: Path, config: TokenConfig) -> Corpus:
     """On disk: labels, and the words as token ids where systems with these settings find them."""
     lists = enumerate(label_lists(drawn))
-    carried = Corpus.of(Doc(str(i), labels=tuple(own)) for i, own in lists).carry(folder)
+    carried = Corpus.of(Doc(str(i), labels=tuple(own)) for i, own in lists).write_without_text(
+        folder
+    )
     ends = np.searchsorted(drawn.word_owner, np.arange(drawn.documents + 1)).astype(np.int64)
     words = tuple(f"w{word}" for word in range(shape.features))
-    tokens = Tokens(words, drawn.words.astype(narrow(shape.features)), ends)
+    tokens = Tokens(words, drawn.words.astype(choose_id_type(shape.features)), ends)
     recipe = tokens_recipe(config)
-    place = cache.place(carried, recipe)
+    place = cache.locate_parts(carried, recipe)
     assert place is not None  # it lies on disk
-    cache.write(place, recipe, to_parts(tokens))
+    cache.write_parts(place, recipe, to_parts(tokens))
     return carried
 
 
@@ -178,7 +180,7 @@ def main() -> None:
     started = time.perf_counter()
     for name, drawn in parts(shape, given.small).items():
         if given.kind == "sparse":
-            sparse_corpus(shape, drawn).carry(given.out / name)
+            sparse_corpus(shape, drawn).write_without_text(given.out / name)
         else:
             config = TokenConfig(stop_words=given.stop_words)
             write_tokens(shape, drawn, given.out / name, config)

@@ -19,13 +19,14 @@ from pathlib import Path
 import numpy as np
 
 from ontodex.config import build, read
-from ontodex.decide import DecideConfig, Decision, tune
-from ontodex.evaluate import evaluate
-from ontodex.evaluate.sets import set_metrics
-from ontodex.recipe import train
-from ontodex.run import load
-from ontodex.train import store
-from ontodex.train.device import pick
+from ontodex.decide.config import DecideConfig
+from ontodex.decide.decision import Decision, tune_decision
+from ontodex.evaluation.metrics import evaluate
+from ontodex.evaluation.sets import set_metrics
+from ontodex.io.device import choose_device
+from ontodex.runs.folder import is_finished
+from ontodex.runs.recipe import train
+from ontodex.runs.run import load
 from ontodex.types import Corpus
 
 FIGURES = ("P@1", "P@3", "P@5", "nDCG@1", "nDCG@3", "nDCG@5", "PSP@1", "PSP@3", "PSP@5")
@@ -47,10 +48,10 @@ def main() -> None:
         chosen = [f'model.name="{arguments.model}"', f"model.train.seed={seed}"]
         tables = read(None, [*chosen, *arguments.overrides])
         folder = arguments.out / f"{arguments.model}-{seed}"
-        if store.is_finished(folder):  # trained before, but perhaps never ranked
-            run = load(folder, device=pick("auto"))
+        if is_finished(folder):  # trained before, but perhaps never ranked
+            run = load(folder, device=choose_device("auto"))
         else:
-            run = train(tables, folder, train=corpora["train"], dev=corpora["dev"])
+            run = train(config=tables, out=folder, train=corpora["train"], dev=corpora["dev"])
         seconds = run.about["train_seconds"]
         line: dict[str, object] = {"model": arguments.model, "seed": seed, "seconds": seconds}
         by_rule: dict[str, Decision] = {}
@@ -64,7 +65,7 @@ def main() -> None:
             line[part] = {name: round(100 * metrics[name], 2) for name in (*FIGURES, "MiF", "MaF")}
             for rule in arguments.rules:
                 if part == "dev":
-                    by_rule[rule] = tune(
+                    by_rule[rule] = tune_decision(
                         build(DecideConfig, {"rule": rule}, "decide"), ranking, gold, run.labels
                     )
                 found = set_metrics(gold, by_rule[rule].apply(ranking))

@@ -27,11 +27,11 @@ from ontodex.features import batches
 from ontodex.features.tfidf import Tfidf, TfidfConfig
 from ontodex.features.tokens import tokenise_corpus
 from ontodex.features.vocabulary import Vocabulary
-from ontodex.models import label_tree
-from ontodex.models.lightattention import LightAttentionConfig
-from ontodex.models.neural import Ragged
-from ontodex.models.parts import WordBag
-from ontodex.models.tree_network import WAYS, _some
+from ontodex.models.layers.bag import WordBag
+from ontodex.models.layers.ragged import Ragged
+from ontodex.models.lightattention.beam_search import PATH_SCORING, sample_beam
+from ontodex.models.lightattention.config import LightAttentionConfig
+from ontodex.models.trees import label_tree
 from ontodex.types import Corpus, LabelSpace
 
 CPU = torch.device("cpu")
@@ -66,10 +66,12 @@ class Data:
         self.n_words = len(words)
         self.train, self.dev = (Ragged(words.encode(t, length), CPU) for t in tokens)
         features = Tfidf.fit(tokens[0], TfidfConfig(min_df=least, max_length=length))
-        vectors = label_tree.label_vectors(features.transform(tokens[0]), self.gold)
+        vectors = label_tree.build_label_vectors(features.transform(tokens[0]), self.gold)
         sizes = [-(-self.n_labels // n) for n in CLUSTERS]
         self.nodes: dict[str, NDArray[np.int64]] = {
-            f"{n} clusters": label_tree.build(vectors, seed=1, cluster=size, height=1).node_of(1)
+            f"{n} clusters": label_tree.build_tree(
+                vectors, seed=1, cluster=size, height=1
+            ).find_nodes(1)
             for n, size in zip(CLUSTERS, sizes, strict=True)
         }
         self.nodes["labels"] = np.arange(self.n_labels)
@@ -105,7 +107,7 @@ class StandIn(nn.Module):
     def below(self, clusters: Tensor, candidates: int, share: float = 1.0) -> Tensor:
         """(n, l): for how many candidates each label below the best clusters stands, or 0."""
         beam = max(1, round(candidates * clusters.shape[1] / len(self.cluster)))
-        some, stands_for = _some(clusters.topk(beam).indices, share)
+        some, stands_for = sample_beam(clusters.topk(beam).indices, share)
         weights = torch.zeros_like(clusters).scatter_(1, some, stands_for.expand_as(some))
         return weights[:, self.cluster]
 
@@ -113,12 +115,12 @@ class StandIn(nn.Module):
         """(logits, log-probabilities) (n, l) of the labels by one of the learners."""
         parent = logits[FINEST].detach()[:, self.cluster]
         way, *_ = LEARNERS[name]
-        return WAYS[way](logits[name], parent, F.logsigmoid(parent))
+        return PATH_SCORING[way](logits[name], parent, F.logsigmoid(parent))
 
 
 def loss(model: StandIn, data: Data, rows: NDArray[np.int64]) -> Tensor:
     """The sum over heads; the learners' from candidates and true labels."""
-    logits = model(data.train.padded(rows)[0])
+    logits = model(data.train.pad(rows)[0])
     truth = {name: data.truth(rows, nodes) for name, nodes in data.nodes.items()}
     bce = F.binary_cross_entropy_with_logits
     total = sum(bce(logits[name], truth[name], reduction="sum") for name in truth)
@@ -167,7 +169,7 @@ def main() -> None:
     model.eval()
     parts = np.array_split(np.arange(len(data.dev)), max(1, len(data.dev) // 250))
     with torch.inference_mode():
-        found = [model(data.dev.padded(rows)[0]) for rows in parts]
+        found = [model(data.dev.pad(rows)[0]) for rows in parts]
         logits = {name: torch.cat([some[name] for some in found]) for name in found[0]}
         gold = torch.from_numpy(data.dev_gold)
         head = " | ".join(f"{n} candidates" for n in CANDIDATES)

@@ -1,7 +1,7 @@
 """Try settings of a system on a fifth of the training documents, which is set aside by hash.
 
     python bench/tune.py delicious_train.txt.gz --model rankae --seeds 1 2 \
-        --try "" --try "dropout=0.4 train.epochs=40" --try "direct=0"
+        --try "" --try "dropout=0.4 train.epochs=40" --try "direct_weight=0"
 
 Each --try holds settings of [model], separated by spaces. Prints a JSON line for each: mean and
 spread over seeds on dev, epochs and seconds. A prepared folder does as well as a file; with
@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 
 from ontodex.config import build, read
-from ontodex.evaluate.ranking import ndcg_at, precision_at
-from ontodex.models import find
-from ontodex.read import open_corpus
-from ontodex.train.device import pick
+from ontodex.corpora.open import open_corpus
+from ontodex.evaluation.ranking import ndcg, precision, score_documents
+from ontodex.io.device import choose_device
+from ontodex.models import find_model
 from ontodex.types import Corpus, LabelSpace
 
 
@@ -57,7 +57,7 @@ def main() -> None:
     train, dev = (train, opened(arguments.dev)) if arguments.dev else a_fifth_aside(train)
     labels = LabelSpace.of(train)
     gold = labels.gold(dev)
-    model_class, device = find(arguments.model), pick("auto")
+    model_class, device = find_model(arguments.model), choose_device("auto")
     for line in arguments.tries or [""]:
         found: list[dict[str, float]] = []
         for seed in arguments.seeds:
@@ -69,8 +69,8 @@ def main() -> None:
             system.fit(train, dev, labels)
             seconds = time.monotonic() - began
             ranking = system.rank(dev, 5)
-            figures = {f"P@{k}": precision_at(k, gold, ranking) for k in (1, 3, 5)}
-            figures["nDCG@5"] = ndcg_at(5, gold, ranking)
+            figures = {f"P@{k}": score_documents(precision, k, gold, ranking) for k in (1, 3, 5)}
+            figures["nDCG@5"] = score_documents(ndcg, 5, gold, ranking)
             means = {name: 100 * float(np.nanmean(values)) for name, values in figures.items()}
             found.append({**means, "epochs": getattr(system, "epochs", 0), "seconds": seconds})
         told = {name: _mean_and_spread([one[name] for one in found]) for name in found[0]}

@@ -27,13 +27,13 @@ from typer.testing import CliRunner
 import levelwise_tables
 from levelwise_results import read_results
 from ontodex.cli import app
-from ontodex.models import MODELS, find
+from ontodex.models import MODELS, find_model
 
 HERE = Path(__file__).resolve().parent
 
 
 def command_names() -> list[list[str]]:
-    """Every command and subcommand, as words after `ontodex`."""
+    """Return every command and subcommand, as words after `ontodex`."""
     group: Any = typer.main.get_command(app)
     found = []
     for name, command in group.commands.items():
@@ -45,31 +45,33 @@ def command_names() -> list[list[str]]:
 
 
 def cli_page() -> str:
-    """The help of every command."""
+    """Return the page with the help of every command."""
     parts = [
-        "# Commands\n\nMade from the code by `make docs`. Every command fails with a sentence and "
-        "exit code 2.\n"
+        "# Commands\n\nMade from the code by `make docs`. A command that fails prints a message and "
+        "exits with code 2.\n"
     ]
     for words in [[], *command_names()]:
         help_text = CliRunner().invoke(app, [*words, "--help"], prog_name="ontodex").output
         help_text = "\n".join(line.rstrip() for line in help_text.strip().splitlines())
-        parts.append(f"## {' '.join(['ontodex', *words])}\n\n```\n{help_text}\n```\n")
+        summary = re.split(r"(?<=\.)\s", " ".join(help_text.split("\n\n")[1].split()))[0]
+        heading = " ".join(["ontodex", *words])
+        parts.append(f"## {heading}\n\n{summary}\n\n```text\n{help_text}\n```\n")
     return "\n".join(parts)
 
 
 def settings_table(cls: type) -> str:
-    """One row a setting: name, default, choices, and the comment beside it in the code."""
+    """Return a table: name, default, choices, and the comment beside the setting in the code."""
     rows = [
-        f"| `{name}` | `{default!r}` | {choices} | {said} |"
-        for name, default, choices, said in settings(cls)
+        f"| `{name}` | `{default!r}` | {choices} | {text} |"
+        for name, default, choices, text in settings(cls)
     ]
     head = ["| setting | default | choices | meaning |", "|---|---|---|---|"]
     return "\n".join([*head, *rows]) if rows else "No settings."
 
 
 def settings(cls: type, given: Any = None, prefix: str = "") -> Iterator[tuple[str, Any, str, str]]:
-    """Name, default, choices and meaning of each; those of a table inside follow as `table.key`,
-    with the defaults that the outer one gives them."""
+    """Yield name, default, choices and meaning of each setting. Those of a nested table follow as
+    `table.key`, with the defaults that the outer table gives them."""
     hints = get_type_hints(cls)
     for field in dataclasses.fields(cls):
         default = field.default if field.default is not dataclasses.MISSING else "..."
@@ -86,22 +88,22 @@ def settings(cls: type, given: Any = None, prefix: str = "") -> Iterator[tuple[s
 
 
 def meaning(cls: type, name: str) -> str:
-    """The comment behind a setting, or the lines above it, where it is said last."""
+    """Return the comment behind a setting, or above it, from the class that defines it last."""
     for owner in cls.__mro__:
         if name in vars(owner).get("__annotations__", {}):
             source = inspect.getsource(owner)
             found = re.search(rf"((?:^ +#.*\n)*)^ +{name} *:[^#\n]*(?:# *(.*))?$", source, re.M)
             above, behind = found.groups() if found else ("", "")
-            said = behind or " ".join(line.strip(" #") for line in above.splitlines())
-            if said:
-                return said.replace("|", "\\|")
+            text = behind or " ".join(line.strip(" #") for line in above.splitlines())
+            if text:
+                return text.replace("|", "\\|")
     return ""
 
 
 def config_page() -> str:
-    """Every setting of every table."""
-    from ontodex.decide import DecideConfig
-    from ontodex.settings import LabelsConfig, TrainConfig
+    """Return the page with every setting of every table."""
+    from ontodex.decide.config import DecideConfig
+    from ontodex.runs.settings import LabelsConfig, TrainConfig
 
     parts = [
         "# Settings\n\nMade from the code by `make docs`. A config file has the tables `[model]` "
@@ -112,29 +114,31 @@ def config_page() -> str:
         f"## [decide]\n\n{settings_table(DecideConfig)}\n",
     ]
     for name in MODELS:
-        parts.append(f'## [model] name = "{name}"\n\n{settings_table(find(name).Config)}\n')
+        parts.append(f'## [model] name = "{name}"\n\n{settings_table(find_model(name).Config)}\n')
     return "\n".join(parts)
 
 
 def levelwise_page(corpus: str, title: str, *, paper: bool) -> str:
-    """All tables and claims of paper 000 on a corpus."""
+    """Return the page with all tables and claims of Deep Level-wise XMLC on a corpus."""
     folder = HERE.parent / "bench" / "results" / "levelwise" / corpus
     beside = json.loads((folder / "beside.json").read_text("utf-8"))
     tables = levelwise_tables.tables(read_results(folder), paper, beside)
     return (
         f"# `levelwise` on {title}: Tables 2 to 5 and the claims\n\nMade by `make docs` from "
-        f"`bench/results/levelwise/{corpus}`. What the rows are, how they were measured and what "
-        f"we make of it: [levelwise](levelwise.md#figures).\n\n{tables}"
+        f"`bench/results/levelwise/{corpus}`. The rows and how they were measured: "
+        f"[every row](levelwise-rows.md).\n\n{tables}"
     )
 
 
 PAGES = {
     "reference/cli.md": cli_page,
     "reference/config.md": config_page,
-    "papers/levelwise-eurlex57k.md": partial(
+    "results/levelwise-eurlex57k.md": partial(
         levelwise_page, "eurlex57k", "EURLEX57K + EuroVoc", paper=False
     ),
-    "papers/levelwise-medline.md": partial(levelwise_page, "medline", "MEDLINE + MeSH", paper=True),
+    "results/levelwise-medline.md": partial(
+        levelwise_page, "medline", "MEDLINE + MeSH", paper=True
+    ),
 }
 
 if __name__ == "__main__":

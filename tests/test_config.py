@@ -8,6 +8,8 @@ import pytest
 
 from ontodex import config
 from ontodex.errors import ConfigError
+from ontodex.io import old_names
+from ontodex.io.old_names import Renamed
 
 
 @dataclass(frozen=True)
@@ -114,4 +116,29 @@ def test_a_table_inside_a_table_keeps_its_own_defaults_and_reads_back():
 
 def test_a_mistyped_setting_of_an_inner_table_names_the_table():
     with pytest.raises(ConfigError, match=r"\[model\.inner\] has no setting 'hiden'"):
-        config.build(Outer, {"inner": {"hiden": 1}}, "model")
+        config.build(Renewed, {"inner": {"hiden": 1}}, "model")
+
+
+@dataclass(frozen=True)
+class Part:
+    rate: float = 0.1
+    kind: Literal["mean", "sum"] = "mean"
+
+
+@dataclass(frozen=True)
+class Renewed:
+    inner: Part = Part()
+    size: int = 1
+
+
+def test_settings_that_a_system_saved_under_old_names_are_read(monkeypatch):
+    rows = (
+        Renamed("model.inner.speed", "model.inner.rate"),
+        Renamed("model.inner.kind", "model.inner.kind", values={"average": "mean", "sum": "mean"}),
+        Renamed("model.size", "model.length", ("another system",)),
+    )
+    monkeypatch.setattr(old_names, "RENAMED", rows)
+    saved = {"inner": {"speed": 0.5, "kind": "average"}, "size": 3}
+    assert config.build(Renewed, saved, "model") == Renewed(Part(0.5, "mean"), 3)
+    kept = {"inner": {"kind": "sum"}}  # a value of today is not translated
+    assert config.build(Renewed, kept, "model") == Renewed(Part(kind="sum"))

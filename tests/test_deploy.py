@@ -78,7 +78,7 @@ def test_only_the_proxy_is_reached_from_outside_and_the_service_reaches_nothing(
 def test_the_proxy_knows_the_name_the_port_and_the_limit_of_the_service():
     settings = parsed(compose()["services"]["ontodex"]["command"])
     caddy = (DEPLOY / "Caddyfile").read_text()
-    assert re.search(r"^(\S+) \{", caddy, re.M)[1] in settings["name"]  # type: ignore[index]
+    assert re.search(r"^(\S+) \{", caddy, re.M)[1] in settings["allowed_host"]  # type: ignore[index]
     assert f"reverse_proxy ontodex:{settings['port']}\n" in caddy
     limit = int(re.search(r"max_size (\d+)MB", caddy)[1])  # type: ignore[index]
     assert limit * 1_000_000 == settings["max_upload"]

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import dataclasses
 import importlib.util
+import pkgutil
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from typer.testing import CliRunner
 
-from ontodex.models import MODELS, find
-from ontodex.read import FORMATS
+import ontodex
+from ontodex.cli import app
+from ontodex.corpora.datasets import get as get_ready_set
+from ontodex.corpora.formats import FORMATS
+from ontodex.models import MODELS, find_model
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
+SOURCE = ROOT / "src" / "ontodex"
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +48,8 @@ def everything() -> str:
     [
         "reference/cli.md",
         "reference/config.md",
-        "papers/levelwise-eurlex57k.md",
-        "papers/levelwise-medline.md",
+        "results/levelwise-eurlex57k.md",
+        "results/levelwise-medline.md",
     ],
 )
 def test_generated_pages_are_what_the_code_says(generator, page):
@@ -65,10 +75,10 @@ def test_settings_say_their_choices_the_tables_inside_them_and_what_they_inherit
         for cells in map(cells_of, section.splitlines())
     }
     assert rows["`pooling`"][3] == "`dynamic`, `max`, `fixed`"
-    assert rows["`train.batch`"][2] == "`128`", "as `levelwise` has it"
-    assert "documents a step" in rows["`train.batch`"][4]
+    assert rows["`train.batch_size`"][2] == "`128`", "as `levelwise` has it"
+    assert "documents per step" in rows["`train.batch_size`"][4]
     assert "only digits" in rows["`numbers`"][4], "said where it is inherited from"
-    assert "found on dev" in rows["`move_odds`"][4], "said above it"
+    assert "found on dev" in rows["`logit_shift`"][4], "said above it"
 
 
 def test_every_system_has_its_page_and_every_setting_a_meaning(generator):
@@ -78,10 +88,47 @@ def test_every_system_has_its_page_and_every_setting_a_meaning(generator):
         assert page.exists(), f"docs/papers/{name}.md is missing"
         section = settings.split(f'## [model] name = "{name}"\n')[1].split("\n## ")[0]
         said = {cells[1].strip(): cells for cells in map(cells_of, section.splitlines())}
-        for field in dataclasses.fields(find(name).Config):
+        for field in dataclasses.fields(find_model(name).Config):
             if field.name not in ("train", "pointer"):  # tables, whose own settings are named
                 assert f"`{field.name}`" in said
     assert [line for line in settings.splitlines() if line.endswith("|  |")] == []
+
+
+def setting_names(generator) -> dict[str, set[str]]:
+    """Names of the settings by table; `model` has those of all systems together."""
+    from ontodex.decide.config import DecideConfig
+    from ontodex.features.prepare import PrepareConfig
+    from ontodex.runs.settings import LabelsConfig, TrainConfig
+
+    tables = {
+        "decide": [DecideConfig],
+        "labels": [LabelsConfig],
+        "prepare": [PrepareConfig],
+        "train": [TrainConfig],
+        "model": [find_model(name).Config for name in MODELS],
+    }
+    return {
+        table: {row[0] for config in configs for row in generator.settings(config)}
+        for table, configs in tables.items()
+    }
+
+
+def test_settings_that_pages_name_in_commands_exist(generator):
+    known = setting_names(generator)
+    pattern = r"(?:--set|--over) '?(\w+)\.([\w.]+)="
+    for page in [ROOT / "README.md", *DOCS.rglob("*.md")]:
+        text = " ".join(page.read_text(encoding="utf-8").split())
+        named = {pair for pair in re.findall(pattern, text) if pair != ("table", "key")}
+        assert [pair for pair in named if pair[1] not in known[pair[0]]] == [], page.name
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_tables_of_settings_on_a_system_page_name_settings_of_the_system(generator, name):
+    known = {row[0] for row in generator.settings(find_model(name).Config)} | {"train"}
+    text = (DOCS / "papers" / f"{name}.md").read_text(encoding="utf-8")
+    for table in re.findall(r"^\| setting \|.*\n\|[-|:]+\n((?:\|.*\n)+)", text, re.M):
+        named = [re.search(r"`(\w+)`", line.split("|")[1]) for line in table.splitlines()]
+        assert {match.group(1) for match in named if match} - known == set()
 
 
 def test_every_format_is_documented():
@@ -102,16 +149,153 @@ def test_links_between_pages_lead_somewhere():
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-def test_python_examples_of_the_readme_run(tmp_path):
-    """The first Python block of the README, after the commands that make its run folder."""
-    block = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[0]
-    made = [sys.executable, "-m", "ontodex", "demo", "demo", "--model", "popularity"]
-    subprocess.run(made, cwd=tmp_path, check=True, capture_output=True)
-    done = subprocess.run(
-        [sys.executable, "-c", block.replace("demo/parabel", "demo/popularity")],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "Road safety" in done.stdout
+def test_paths_of_the_source_lead_somewhere():
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(DOCS / "papers").glob("*.md")]
+    for page in [*pages, *(DOCS / "guide").glob("*.md")]:
+        for path in re.findall(r"`((?:\w+/)+\w+\.(?:py|toml))`", page.read_text()):
+            assert (SOURCE / path).exists() or (ROOT / path).exists(), f"{page.name}: {path}"
+
+
+def test_modules_and_names_of_the_package_that_pages_mention_exist():
+    pages = [page for page in prose_pages() if DOCS / "decisions" not in page.parents]
+    for page in pages:
+        for name in set(re.findall(r"`(ontodex(?:\.\w+)+)", page.read_text(encoding="utf-8"))):
+            assert find_name(name), f"{page.name}: {name}"
+
+
+def test_the_python_page_has_every_public_name():
+    page = (DOCS / "reference" / "python.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^::: ontodex\.(\w+)$", page, re.M)) == sorted(ontodex.__all__)
+
+
+def find_name(name: str) -> bool:
+    """Is there a module, or an attribute of one, of this dotted name?"""
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        return name.startswith("ontodex.service")  # a unit of systemd
+    return True
+
+
+def definitions(path: Path) -> set[str]:
+    """Classes and functions of a module, and methods as `Class.method`."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{inner.name}" for inner in node.body if hasattr(inner, "name")}
+    return found
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "papers").glob("*.md")), ids=lambda page: page.stem)
+def test_names_in_the_code_maps_exist(page):
+    for names, path in re.findall(r"((?:`[\w.]+`, )*`[\w.]+`) in `([\w/]+\.py)`", page.read_text()):
+        missing = set(re.findall(r"[\w.]+", names)) - definitions(SOURCE / path)
+        assert missing == set(), f"{path} has none of these"
+
+
+def prose_pages() -> list[Path]:
+    """All pages but the lab notes, which are kept as they were written."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+    return [page for page in pages if DOCS / "lab" not in page.parents]
+
+
+@pytest.mark.parametrize("page", prose_pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_sentences_are_short(page):
+    prose = re.sub(r"```.*?```|^\|.*$|^    .*$", " ", page.read_text(), flags=re.S | re.M)
+    lengths = [len(sentence.split()) for sentence in re.split(r"(?<=[.!?])\s+", prose)]
+    assert max(lengths) <= 45
+    assert sum(lengths) / len(lengths) < 30
+
+
+def test_papers_are_cited_by_name():
+    assert re.findall(r"paper 00\d", everything()) == []
+
+
+# Pages whose commands and Python run here. A block that cannot has a comment before it:
+# <!-- not run: reason -->
+PAGES_THAT_RUN = [
+    ROOT / "README.md",
+    DOCS / "quickstart.md",
+    *sorted((DOCS / "guide").glob("*.md")),
+]
+BLOCK = re.compile(r"(<!-- not run: [^>]+ -->\n)?^```(python|bash)\n(.*?)^```", re.M | re.S)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory) -> Path:
+    """A folder with the files that the pages name: the sample, cut short, and three runs."""
+    folder = tmp_path_factory.mktemp("desk")
+    train, dev, test, ontology = get_ready_set("sample", folder / "whole")
+    for path, n_lines in ((train, 400), (dev, 100), (test, 50)):
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        (folder / path.name).write_text("".join(lines[:n_lines]), encoding="utf-8")
+    shutil.copy(ontology, folder / "ontology.json")
+    shutil.copy(ontology, folder / "mesh.tsv")  # formats are recognised by content
+    (folder / "article.txt").write_text("Brown trout have come back to the brook.\n")
+    for name, model in (("parabel", "parabel"), ("linear", "knn"), ("lexical", "lexical")):
+        files = f"--train train.jsonl --dev dev.jsonl --ontology ontology.json --out runs/{name}"
+        run_commands(f"ontodex train --model {model} {files}", folder)
+    return folder
+
+
+def run_commands(script: str, folder: Path) -> None:
+    """Run the lines of a shell block: `ontodex` in this process, anything else in bash."""
+    for line in script.replace("\\\n", "").splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["ontodex"]:
+            with contextlib.chdir(folder):
+                done = CliRunner().invoke(app, words[1:])
+            assert done.exit_code == 0, f"{line}\n{done.output}\n{done.exception!r}"
+        elif words:
+            subprocess.run(["bash", "-c", line], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("page", PAGES_THAT_RUN, ids=lambda page: page.stem)
+def test_commands_and_python_of_a_page_run(page, desk, tmp_path):
+    folder = tmp_path / "desk"
+    shutil.copytree(desk, folder)
+    names: dict[str, object] = {"__name__": "page"}
+    for skipped, language, block in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if skipped:
+            continue
+        if language == "bash":
+            run_commands(block, folder)
+        else:
+            with contextlib.chdir(folder):
+                exec(compile(block, f"{page.name}", "exec"), names)
+
+
+def test_commands_in_the_guides_are_in_blocks_that_run():
+    for page in PAGES_THAT_RUN:
+        outside = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+        assert re.findall(r"^ {4}(?:ontodex|make|pip|python) .*", outside, re.M) == [], page.name
+
+
+LOADED = re.compile(r'<(?:script|img|link|iframe|source)\b[^>]*?\b(?:src|href)="([^"]+)"')
+FETCHED = re.compile(r"(?:@import\s+|url\()\s*[\"']?(https?:[^\"')]+)")
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_broken_link_and_loads_nothing_from_elsewhere(tmp_path):
+    pytest.importorskip("mkdocs", reason="pip install '.[docs]'")
+    built = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir"]
+    subprocess.run([*built, str(tmp_path / "site")], cwd=ROOT, check=True, capture_output=True)
+    pages = list((tmp_path / "site").rglob("*.html"))
+    assert len(pages) > 50
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        outside = [address for address in LOADED.findall(text) if "//" in address]
+        assert outside == [], f"{page.name} loads these from another host"
+        # the theme fetches these two from a CDN where a page has one
+        assert 'class="mermaid"' not in text
+        assert 'class="md-source"' not in text, "repo_url: asks the API of GitHub"
+    for style in (tmp_path / "site").rglob("*.css"):
+        assert FETCHED.findall(style.read_text(encoding="utf-8")) == [], style.name
+
+
+def test_the_site_has_every_page_in_its_menu():
+    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    pages = [page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")]
+    assert [page for page in pages if page not in menu] == []

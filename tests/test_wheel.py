@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
+import time
 import venv
 import zipfile
 from pathlib import Path
@@ -21,11 +23,12 @@ def test_the_wheel_runs_the_demo_from_a_clean_environment(tmp_path):
     subprocess.run([sys.executable, *build], check=True, capture_output=True)
     wheel = next(tmp_path.glob("*.whl"))
     names = zipfile.ZipFile(wheel).namelist()
-    assert "ontodex/sample/ontology.json" in names
-    assert "ontodex/sample/sentences.toml" in names
-    assert "ontodex/evaluate/report.css" in names
+    assert "ontodex/corpora/sample/ontology.json" in names
+    assert "ontodex/corpora/sample/sentences.toml" in names
+    assert "ontodex/evaluation/report.css" in names
     assert "ontodex/serve/page/index.html" in names
-    assert not [name for name in names if name.startswith(("tests", "bench", "docs"))]
+    others = ("tests", "bench", "docs", "attack", "tools")
+    assert not [name for name in names if name.startswith(others)]
 
     home = tmp_path / "clean"
     venv.create(home, with_pip=True)
@@ -54,3 +57,27 @@ def test_the_wheel_runs_the_demo_from_a_clean_environment(tmp_path):
     where = [str(python), "-c", "import ontodex; print(ontodex.__file__)"]
     seen = subprocess.run(where, cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
     assert str(home) in seen.stdout
+
+
+@pytest.mark.slow
+def test_two_builds_give_the_same_bytes(tmp_path):
+    """From two folders, at two times, with files of other ages."""
+    source = tmp_path / "source"
+    no_caches = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "src", source / "src", ignore=no_caches)
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
+        shutil.copyfile(ROOT / name, source / name)
+    wheels = []
+    for copy in ("one", "two"):
+        folder = tmp_path / copy
+        shutil.copytree(source, folder, copy_function=shutil.copyfile)
+        build = ["-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder / "dist")]
+        environment = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
+        subprocess.run(
+            [sys.executable, *build, str(folder)], check=True, capture_output=True, env=environment
+        )
+        wheels.append(next((folder / "dist").glob("*.whl")))
+        time.sleep(2.1)  # the times in a zip have steps of two seconds
+    first, second = wheels
+    assert first.name == second.name
+    assert first.read_bytes() == second.read_bytes()

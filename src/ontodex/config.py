@@ -1,8 +1,8 @@
 """Settings: TOML tables into frozen dataclasses, with `--set table.key=value` on top.
 
-A stage or a system declares its settings as a frozen dataclass, one line each, checks ranges in
-`__post_init__` (ValueError with a sentence), and gets here unknown keys refused with the nearest
-right one, and values of the wrong type named. A field that is a dataclass is a table inside.
+A stage or a system declares its settings as a frozen dataclass, one line each, and checks ranges in
+`__post_init__` (ValueError with a sentence). `build` refuses unknown keys, with the nearest known
+one, and values of a wrong type. A field that is a dataclass is an inner table.
 """
 
 from __future__ import annotations
@@ -19,24 +19,39 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ontodex.errors import ConfigError
+from ontodex.io.old_names import translate_saved
 
 T = TypeVar("T")
 Table = dict[str, Any]
+MAX_BYTES = 1_000_000  # of a TOML file
+
+MAX_INT = 2**53  # of a setting
+MAX_WIDTH = 2**20  # of a layer
 
 
 def read(path: Path | None, overrides: Sequence[str] = ()) -> Table:
-    """The tables of a TOML file with the overrides applied; no file is an empty table."""
+    """Return the tables of a TOML file with the overrides applied; None is an empty file."""
     tables: Table = {}
     if path is not None:
         try:
+            if path.exists() and not path.is_file():  # a pipe would block, a device never end
+                raise ConfigError(f"{path}: is not a regular file")
+            _check_size(path)
             tables = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path}: not TOML ({error})") from error
+        except RecursionError as error:
+            raise ConfigError(f"{path}: arrays or tables are nested too deeply") from error
     for override in overrides:
         _apply(tables, override)
     return tables
+
+
+def _check_size(path: Path) -> None:
+    if (size := path.stat().st_size) > MAX_BYTES:
+        raise ConfigError(f"{path}: {size:,} bytes; settings have at most {MAX_BYTES:,}")
 
 
 def _apply(tables: Table, override: str) -> None:
@@ -50,7 +65,7 @@ def _apply(tables: Table, override: str) -> None:
         )
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         value = text.strip()
     for step in path:
         tables = tables.setdefault(step, {})
@@ -59,77 +74,124 @@ def _apply(tables: Table, override: str) -> None:
     tables[key] = value
 
 
-def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> Table:
-    """Both tables in one; the other's values count, within inner tables too."""
+def merge_tables(one: Mapping[str, Any], other: Mapping[str, Any]) -> Table:
+    """Return one table with the settings of both; where both have one, the other's value wins."""
     both = dict(one)
     for key, value in other.items():
         inner = both.get(key)
         is_table = isinstance(inner, dict) and isinstance(value, dict)
-        both[key] = merged(inner, value) if is_table else value  # type: ignore[arg-type]
+        both[key] = merge_tables(inner, value) if is_table else value  # type: ignore[arg-type]
     return both
 
 
 def build(cls: type[T], table: Mapping[str, Any], where: str) -> T:
     """Fill dataclass `cls` from `table`; `where` is the table's name in messages."""
+
+    def accepts(setting: str, value: Any) -> bool:
+        return _accepts(cls, setting.removeprefix(f"{where}.").split("."), value)
+
+    return _build(cls, translate_saved(table, where, accepts=accepts), where)
+
+
+_TYPES: dict[Any, Mapping[str, Any]] = {}
+
+
+def _field_types(cls: Any) -> Mapping[str, Any]:
+    """Return the type of each field, cached: resolving annotations takes a millisecond."""
+    if cls not in _TYPES:
+        _TYPES[cls] = typing.get_type_hints(cls)
+    return _TYPES[cls]
+
+
+def _accepts(cls: Any, path: Sequence[str], value: Any) -> bool:
+    """Tell whether a dataclass has the setting at `path` and takes `value` for it."""
+    for step in path:
+        if not dataclasses.is_dataclass(cls) or step not in _field_types(cls):
+            return False
+        cls = _field_types(cls)[step]
+    return _fits(value, cls)
+
+
+def _build(cls: type[T], table: Mapping[str, Any], where: str) -> T:
+    """Fill a dataclass from a table with today's names."""
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    types_ = typing.get_type_hints(cls)
+    types_ = _field_types(cls)
     values = {}
     for key, value in table.items():
         if key not in fields:
-            raise ConfigError(f"[{where}] has no setting {key!r}{nearest(key, list(fields))}")
+            raise ConfigError(f"[{where}] has no setting {key!r}{suggest(key, list(fields))}")
         if dataclasses.is_dataclass(types_[key]) and isinstance(value, dict):
             default = getattr(cls(), key)
-            value = build(type(default), {**_flat(default), **value}, f"{where}.{key}")
+            value = _build(type(default), {**_to_table(default), **value}, f"{where}.{key}")
         elif not _fits(value, types_[key]):
-            raise ConfigError(f"[{where}] {key} takes {_words(types_[key])}, not {value!r}")
-        values[key] = _shape(value, types_[key])
+            raise ConfigError(f"[{where}] {key} takes {_describe(types_[key])}, not {value!r}")
+        values[key] = _convert(value, types_[key])
     try:
         return cls(**values)
     except ValueError as error:  # raised by the dataclass's own __post_init__
         raise ConfigError(f"[{where}] {error}") from error
 
 
-# For a `__post_init__`; `build` says in which table.
-
-
 def check_least(settings: object, least: float, *names: str) -> None:
+    """Refuse settings below `least`; for a `__post_init__`, as are the next two."""
     for name in names:
-        if not getattr(settings, name) >= least:  # nor is nan
+        if not getattr(settings, name) >= least:  # refuses nan too
             raise ValueError(f"{name} must be at least {least}, not {getattr(settings, name)}")
 
 
+def check_most(settings: object, most: int, *names: str) -> None:
+    """Refuse settings above `most`, so that a run folder cannot ask for endless work or memory."""
+    for name in names:
+        if getattr(settings, name) > most:
+            raise ValueError(f"{name} must be at most {most:,}, not {getattr(settings, name)}")
+
+
+def check_widths(settings: object, *names: str) -> None:
+    """Refuse layers that no machine can hold."""
+    check_most(settings, MAX_WIDTH, *names)
+
+
+def check_range(settings: object, least: float, most: float, *names: str) -> None:
+    """Refuse settings outside `least` to `most`."""
+    for name in names:
+        if not least <= getattr(settings, name) <= most:
+            raise ValueError(f"{name} must be in [{least}, {most}], not {getattr(settings, name)}")
+
+
 def check_shares(settings: object, *names: str) -> None:
-    """Of what is dropped, say: all of it would leave nothing."""
+    """Refuse shares outside [0, 1), such as a dropout of 1."""
     for name in names:
         if not 0 <= getattr(settings, name) < 1:
             raise ValueError(f"{name} must be in [0, 1), not {getattr(settings, name)}")
 
 
 def check_seed(settings: object, name: str = "seed") -> None:
-    """Generators of random numbers would refuse it later."""
+    """Refuse seeds that random generators do not accept."""
     if not 0 <= getattr(settings, name) < 2**32:
         raise ValueError(f"{name} must be from 0 to {2**32 - 1}, not {getattr(settings, name)}")
 
 
-def _flat(settings: Any) -> Table:
+def _to_table(settings: Any) -> Table:
+    """Return the settings by name; inner tables stay dataclasses."""
     return {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}
 
 
-def nearest(word: str, choices: Sequence[str]) -> str:
-    """'; did you mean ...?' for a mistyped word, else the list of what exists."""
-    if meant := did_you_mean(word, choices, 1):
+def suggest(word: str, choices: Sequence[str]) -> str:
+    """Return '; did you mean ...?' for a mistyped word, else a list of the choices."""
+    if meant := suggest_similar(word, choices, 1):
         return meant
     return f"; it takes {', '.join(choices)}" if choices else "; it has none"
 
 
-def did_you_mean(word: str, choices: Iterable[str], most: int) -> str:
-    """'; did you mean ...?' with the nearest choices, in whatever case; '' where none is."""
-    written = {choice.casefold(): choice for choice in choices}
-    near = difflib.get_close_matches(word.casefold(), written, n=most)
-    return f"; did you mean {' or '.join(repr(written[one]) for one in near)}?" if near else ""
+def suggest_similar(word: str, choices: Iterable[str], most: int) -> str:
+    """Return '; did you mean ...?' with the nearest choices in any case; '' without one."""
+    spelled = {choice.casefold(): choice for choice in choices}
+    near = difflib.get_close_matches(word.casefold(), spelled, n=most)
+    return f"; did you mean {' or '.join(repr(spelled[one]) for one in near)}?" if near else ""
 
 
 def _fits(value: Any, hint: Any) -> bool:
+    """Tell whether a value has the type of a setting."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
         return value in arguments
@@ -141,40 +203,42 @@ def _fits(value: Any, hint: Any) -> bool:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return is_number and abs(value) <= sys.float_info.max  # nan and inf pass range checks
     if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        return is_whole and abs(value) <= MAX_INT
     if hint is type(None):
         return value is None
     return isinstance(value, hint)
 
 
-def _shape(value: Any, hint: Any) -> Any:
+def _convert(value: Any, hint: Any) -> Any:
+    """Return the value as the dataclass holds it: floats and tuples."""
     if hint is float:
         return float(value)
     return tuple(value) if isinstance(value, list) else value
 
 
-def _words(hint: Any) -> str:
-    """A type as people say it."""
+def _describe(hint: Any) -> str:
+    """Describe a type for an error message."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
         return "one of " + ", ".join(map(repr, arguments))
     if origin in (typing.Union, types.UnionType):
-        return " or ".join(_words(a) for a in arguments if a is not type(None))
+        return " or ".join(_describe(a) for a in arguments if a is not type(None))
     if origin is tuple:
-        return f"a list of {_words(arguments[0])}"
+        return f"a list of {_describe(arguments[0])}"
     return {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}.get(
         hint, getattr(hint, "__name__", str(hint))
     )
 
 
 def dump(tables: Mapping[str, Mapping[str, Any]]) -> str:
-    """Tables of plain values as TOML text; settings that are None are left out."""
+    """Return tables of plain values as TOML; settings that are None are left out."""
     lines: list[str] = []
     for name, table in tables.items():
         inner = {f"{name}.{key}": value for key, value in table.items() if isinstance(value, dict)}
         lines.append(f"[{name}]")
         lines += [
-            f"{key} = {_value(value)}"
+            f"{key} = {_format_value(value)}"
             for key, value in table.items()
             if value is not None and not isinstance(value, dict)
         ]
@@ -182,8 +246,9 @@ def dump(tables: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _value(value: Any) -> str:
+def _format_value(value: Any) -> str:
+    """Return a value as TOML."""
     if isinstance(value, tuple | list):
-        return "[" + ", ".join(map(_value, value)) + "]"
+        return "[" + ", ".join(map(_format_value, value)) + "]"
     # JSON's strings, numbers and booleans are TOML's, once non-ASCII is kept as it is.
     return json.dumps(value, ensure_ascii=False)

@@ -1,10 +1,11 @@
-"""What can go wrong, said so that the person who meets it knows what to do.
+"""The errors of ontodex. Each message says what is wrong, where, what was seen and what to do.
 
 OntodexError            caught once in cli/ (exit code 2) and once in serve/ (problem documents)
-├── DataError           a corpus or an ontology file: which file, which line, what was seen
-├── ConfigError         a setting: which table, which key, what it takes
-├── RunError            a run folder: missing, damaged, of another version, or not able to do this
-└── MissingExtraError        an optional library that this step needs: the line that installs it
+  DataError             a corpus or an ontology file: file, line, what was seen
+  ConfigError           a setting: table, key, accepted values
+  RunError              a run folder: missing, damaged, of another version, or not able
+    UntrainedError      a system used before it was trained
+  MissingExtraError     an optional library that is not installed: the command that installs it
 """
 
 from __future__ import annotations
@@ -13,17 +14,25 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+LONGEST = 1_500  # characters of a message
+
 
 class OntodexError(Exception):
-    """A sentence for people: what is wrong, where, what was seen; `hint` says what to do."""
+    """An error with a sentence for people; `hint` says what to do."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message)
+        super().__init__(_shorten(message))
         self.hint = hint
 
 
+def _shorten(message: str) -> str:
+    """Cut a message that quotes too much of a file, such as the names of 100,000 columns."""
+    rest = len(message) - LONGEST
+    return message if rest <= 0 else f"{message[:LONGEST]} ... and {rest:,} more characters"
+
+
 class DataError(OntodexError):
-    """Something in a data file; the message starts with file:line when they are known."""
+    """A wrong data file; the message starts with file:line where they are known."""
 
     def __init__(
         self, message: str, *, path: Path | None = None, line: int | None = None, hint: str = ""
@@ -38,7 +47,14 @@ class ConfigError(OntodexError):
 
 
 class RunError(OntodexError):
-    """A run folder that cannot be used as asked."""
+    """A run folder that cannot be used in this way."""
+
+
+class UntrainedError(RunError):
+    """A system was used before it was trained."""
+
+    def __init__(self, system: str) -> None:
+        super().__init__(f"{system} was used before it was trained", hint="call fit or load")
 
 
 class MissingExtraError(OntodexError):
@@ -46,7 +62,7 @@ class MissingExtraError(OntodexError):
 
 
 def require(module: str, *, extra: str, purpose: str) -> Any:
-    """The imported optional `module`, or a sentence that says how to get it."""
+    """Import an optional module and return it, or raise an error that says how to install it."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from ontodex.decide.calibrate import Calibration
 from ontodex.errors import RunError
-from ontodex.evaluate.calibration import expected_calibration_error
+from ontodex.evaluation.reliability import measure_reliability
 from ontodex.types import Ranking
 
 
@@ -20,17 +20,15 @@ def scored(n: int, seed: int, true_chance) -> tuple[Ranking, csr_array]:
     return Ranking.top(scores, 5), gold
 
 
-def test_overconfident_scores_come_to_mean_what_they_say():
+def test_overconfident_scores_become_calibrated_probabilities():
     ranking, gold = scored(4_000, 0, np.square)
     other, other_gold = scored(4_000, 1, np.square)
     calibration = Calibration.fit(ranking, gold)
-    before = expected_calibration_error(other_gold, other)
-    after = expected_calibration_error(other_gold, calibration.apply(other))
+    before = measure_reliability(other_gold, other).expected_error()
+    after = measure_reliability(other_gold, calibration.apply(other)).expected_error()
     assert before == pytest.approx(1 / 2 - 1 / 3, abs=0.02)  # mean of s - s^2 over [0, 1]
     assert after < 0.02
-    np.testing.assert_allclose(
-        calibration.probability(np.array([0.3, 0.8])), [0.09, 0.64], atol=0.06
-    )
+    np.testing.assert_allclose(calibration.calibrate(np.array([0.3, 0.8])), [0.09, 0.64], atol=0.06)
 
 
 def test_knots_of_two_bins_by_hand():
@@ -42,7 +40,7 @@ def test_knots_of_two_bins_by_hand():
     )
     np.testing.assert_allclose(calibration.scores, [0.2, 0.6], rtol=1e-6)
     np.testing.assert_allclose(calibration.shares, [3.5 / 31, 27.5 / 31])
-    assert calibration.probability(np.array([0.4])) == pytest.approx((3.5 / 31 + 27.5 / 31) / 2)
+    assert calibration.calibrate(np.array([0.4])) == pytest.approx((3.5 / 31 + 27.5 / 31) / 2)
 
 
 def test_bins_in_the_wrong_order_are_pooled():
@@ -81,7 +79,7 @@ def test_without_answers_nothing_changes():
     np.testing.assert_array_equal(calibration.apply(ranking).probabilities, ranking.probabilities)
 
 
-def test_of_documents_without_labels_nothing_is_learned():
+def test_without_gold_labels_the_calibration_is_the_identity():
     """All answers would be false ones."""
     ranking, gold = scored(200, 3, np.square)
     calibration = Calibration.fit(ranking, csr_array(gold.shape, dtype=np.int8))

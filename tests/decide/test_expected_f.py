@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ontodex.decide.expected_f import ExpectedF, best_sizes, expected
+from ontodex.decide.expected_f import ExpectedF, best_set_sizes, expected_f
 from ontodex.types import Ranking
 
 
-def expected_f_of_set(chosen: tuple[int, ...], p: list[float]) -> float:
+def mean_f_of_set(chosen: tuple[int, ...], p: list[float]) -> float:
     """E[F] over all 2^n ways the labels may be true."""
     total = 0.0
     for truth in product([0, 1], repeat=len(p)):
@@ -27,24 +27,24 @@ def expected_f_of_set(chosen: tuple[int, ...], p: list[float]) -> float:
 def test_the_chosen_set_is_the_best_of_all_subsets(chances):
     p = sorted(chances, reverse=True)
     subsets = [c for n in range(len(p) + 1) for c in combinations(range(len(p)), n)]
-    best = max(expected_f_of_set(subset, p) for subset in subsets)
-    size = int(best_sizes(np.array([p]))[0])
-    assert expected_f_of_set(tuple(range(size)), p) == pytest.approx(best)
+    best = max(mean_f_of_set(subset, p) for subset in subsets)
+    size = int(best_set_sizes(np.array([p]))[0])
+    assert mean_f_of_set(tuple(range(size)), p) == pytest.approx(best)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
 @settings(max_examples=50, deadline=None)
 def test_the_expectation_equals_the_sum_over_all_truths(chances):
     p = sorted(chances, reverse=True)
-    values = expected(np.array([p]))[0]
+    values = expected_f(np.array([p]))[0]
     for size in range(1, len(p) + 1):
-        assert values[size - 1] == pytest.approx(expected_f_of_set(tuple(range(size)), p))
+        assert values[size - 1] == pytest.approx(mean_f_of_set(tuple(range(size)), p))
 
 
 def test_two_labels_by_hand():
     # {first}: 0.5 * (0.5 * 2*1/(1+1) + 0.5 * 2*1/(1+2)) = 0.5 * (1/2 + 1/3) = 5/12
     # both:    P(2) * 1 + P(1) * 2*1/(2+1)               = 1/4 + 1/2 * 2/3   = 7/12
-    assert expected(np.array([[0.5, 0.5]]))[0] == pytest.approx([5 / 12, 7 / 12])
+    assert expected_f(np.array([[0.5, 0.5]]))[0] == pytest.approx([5 / 12, 7 / 12])
 
 
 def test_documents_do_not_touch_each_other_and_padding_is_never_chosen():
@@ -56,7 +56,7 @@ def test_documents_do_not_touch_each_other_and_padding_is_never_chosen():
     assert not chosen[rows == 0].any()
     assert not chosen[7].any()
     for i in range(0, 600, 50):
-        assert chosen[i].sum() == best_sizes(rows[i : i + 1].astype(float))[0]
+        assert chosen[i].sum() == best_set_sizes(rows[i : i + 1].astype(float))[0]
 
 
 def test_calibrated_probabilities_give_a_better_mean_f_than_any_fixed_size():
@@ -67,7 +67,7 @@ def test_calibrated_probabilities_give_a_better_mean_f_than_any_fixed_size():
     def mean_f(chosen):
         return np.mean(2 * (chosen & y).sum(1) / np.maximum((chosen.sum(1) + y.sum(1)), 1))
 
-    ours = mean_f(np.arange(8) < best_sizes(p)[:, None])
+    ours = mean_f(np.arange(8) < best_set_sizes(p)[:, None])
     fixed = [mean_f(np.broadcast_to(np.arange(8) < k, p.shape)) for k in range(1, 9)]
     threshold = [mean_f(p > t) for t in np.arange(1, 20) / 20]
     assert ours > max(fixed) + 0.03

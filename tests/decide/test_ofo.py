@@ -10,11 +10,11 @@ from ontodex.decide.ofo import OFO
 from ontodex.types import Ranking
 
 
-def ofo_by_loops(eta, y, *, lam, alpha, beta, judged=None, first=0.5, prior=0.0):
-    """Eq. 2 document by document, label by label; changes the three lists in place."""
+def ofo_by_loops(eta, y, *, lam, alpha, beta, decided=None, first=0.5, prior=0.0):
+    """Deep Level-wise XMLC, Eq. 2, in loops; changes the three lists in place."""
     for i in range(len(eta)):
         for j in range(len(lam)):
-            if judged is not None and not judged[i][j]:
+            if decided is not None and not decided[i][j]:
                 continue
             yhat = int(eta[i][j] > lam[j])
             alpha[j] += int(y[i][j]) * yhat
@@ -44,10 +44,10 @@ def test_one_label_by_hand():
         np.zeros((4, 1), np.int32), np.array([[0.6], [0.4], [0.6], [0.2]], np.float32)
     )
     gold = csr_array(np.array([[1], [0], [1], [1]]))
-    once = OFO.new(1, 0.5).passes(ranking, gold, 1)
+    once = OFO.start(1, 0.5).run_passes(ranking, gold, 1)
     assert (once.alpha[0], once.beta[0], once.thresholds[0]) == (2, 5, 2 / 5)
     # Second pass starts at 2/5, counts from 0: yhat 1, then 0.4 > 1/2 no, 1, 0 -> the same counts.
-    twice = OFO.new(1, 0.5).passes(ranking, gold, 2)
+    twice = OFO.start(1, 0.5).run_passes(ranking, gold, 2)
     assert (twice.alpha[0], twice.beta[0], twice.thresholds[0]) == (2, 5, 2 / 5)
 
 
@@ -55,7 +55,7 @@ def test_a_pass_keeps_the_last_threshold_until_its_first_count():
     # 0.3 is not above 0.4, so nothing is counted in document 1; in document 2 the label is true.
     ranking = Ranking(np.zeros((2, 1), np.int32), np.array([[0.3], [0.45]], np.float32))
     gold = csr_array(np.array([[0], [1]]))
-    state = OFO.new(1, 0.4).passes(ranking, gold, 1)
+    state = OFO.start(1, 0.4).run_passes(ranking, gold, 1)
     assert (state.alpha[0], state.beta[0], state.thresholds[0]) == (1, 2, 0.5)
 
 
@@ -69,7 +69,9 @@ def test_a_pass_keeps_the_last_threshold_until_its_first_count():
     st.sampled_from([0.0, 0.0, 3.0]),
 )
 @settings(max_examples=50, deadline=None)
-def test_the_fast_way_equals_the_slow_loop_exactly(seed, n_docs, n_labels, k, passes, first, prior):
+def test_events_by_step_give_exactly_the_numbers_of_the_loop(
+    seed, n_docs, n_labels, k, passes, first, prior
+):
     ranking, y = sample(seed, n_docs, n_labels, k)
     lam = [first] * n_labels
     for _ in range(passes):
@@ -77,26 +79,26 @@ def test_the_fast_way_equals_the_slow_loop_exactly(seed, n_docs, n_labels, k, pa
         ofo_by_loops(
             dense(ranking, n_labels), y, lam=lam, alpha=alpha, beta=beta, first=first, prior=prior
         )
-    fresh = OFO.new(n_labels, first, prior=prior)
-    state = fresh.passes(ranking, csr_array(y.astype(np.int8)), passes)
+    fresh = OFO.start(n_labels, first, prior=prior)
+    state = fresh.run_passes(ranking, csr_array(y.astype(np.int8)), passes)
     assert state.thresholds.tolist() == lam
     assert (state.alpha.tolist(), state.beta.tolist()) == (alpha, beta)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 6))
 @settings(max_examples=30, deadline=None)
-def test_an_update_goes_on_from_the_state_with_the_judged_labels_only(seed, n_labels):
+def test_an_update_goes_on_from_the_state_with_the_decided_labels_only(seed, n_labels):
     ranking, y = sample(seed, 6, n_labels, n_labels)
-    state = OFO.new(n_labels, 0.5).passes(ranking, csr_array(y.astype(np.int8)), 1)
+    state = OFO.start(n_labels, 0.5).run_passes(ranking, csr_array(y.astype(np.int8)), 1)
     lam, alpha, beta = state.thresholds.tolist(), state.alpha.tolist(), state.beta.tolist()
 
     later, truth = sample(seed + 1, 5, n_labels, 2)
-    judged = np.random.default_rng(seed).random(truth.shape) < 0.5
-    accepted = csr_array((truth & judged).astype(np.int8))
-    rejected = csr_array((~truth & judged).astype(np.int8))
+    decided = np.random.default_rng(seed).random(truth.shape) < 0.5
+    accepted = csr_array((truth & decided).astype(np.int8))
+    rejected = csr_array((~truth & decided).astype(np.int8))
     updated = state.update(later, accepted, rejected)
 
-    ofo_by_loops(dense(later, n_labels), truth, lam=lam, alpha=alpha, beta=beta, judged=judged)
+    ofo_by_loops(dense(later, n_labels), truth, lam=lam, alpha=alpha, beta=beta, decided=decided)
     assert updated.thresholds.tolist() == lam
     assert (updated.alpha.tolist(), updated.beta.tolist()) == (alpha, beta)
 
@@ -104,27 +106,27 @@ def test_an_update_goes_on_from_the_state_with_the_judged_labels_only(seed, n_la
 def test_one_document_at_a_time_ends_where_all_at_once_does():
     ranking, y = sample(3, 20, 5, 5)
     gold = csr_array(y.astype(np.int8))
-    state = OFO.new(5, 0.5)
+    state = OFO.start(5, 0.5)
     for i in range(20):
         row = np.array([i])
         none = csr_array((1 - y[row]).astype(np.int8))
         state = state.update(ranking.take(row), csr_array(gold[row]), none)
-    together = OFO.new(5, 0.5).passes(ranking, gold, 1)
+    together = OFO.start(5, 0.5).run_passes(ranking, gold, 1)
     np.testing.assert_array_equal(state.thresholds, together.thresholds)
 
 
-def test_one_miss_opens_a_label_to_everyone_unless_there_is_a_prior():
+def test_without_a_prior_one_miss_lowers_the_threshold_to_zero():
     ranking = Ranking(np.zeros((1, 1), np.int32), np.array([[0.9]], np.float32))
     never = csr_array((1, 1), dtype=np.int8)
-    assert OFO.new(1, 0.5).passes(ranking, never, 1).thresholds.tolist() == [0.0]
-    held = OFO.new(1, 0.5, prior=4.0).passes(ranking, never, 1)
-    assert held.thresholds.tolist() == [(0 + 4 * 0.5) / (1 + 4)]
+    assert OFO.start(1, 0.5).run_passes(ranking, never, 1).thresholds.tolist() == [0.0]
+    limited = OFO.start(1, 0.5, prior=4.0).run_passes(ranking, never, 1)
+    assert limited.thresholds.tolist() == [(0 + 4 * 0.5) / (1 + 4)]
 
 
 def test_gold_labels_outside_the_label_space_are_ignored():
     ranking = Ranking(np.zeros((1, 1), np.int32), np.array([[0.6]], np.float32))
-    inside = OFO.new(1, 0.5).passes(ranking, csr_array(np.array([[1]])), 1)
-    outside = OFO.new(1, 0.5).passes(ranking, csr_array(np.array([[1, 1, 1]])), 1)
+    inside = OFO.start(1, 0.5).run_passes(ranking, csr_array(np.array([[1]])), 1)
+    outside = OFO.start(1, 0.5).run_passes(ranking, csr_array(np.array([[1, 1, 1]])), 1)
     assert outside.thresholds.tolist() == inside.thresholds.tolist() == [0.5]
 
 
@@ -133,7 +135,17 @@ def test_the_threshold_approaches_half_the_best_f():
     probability = rng.random(20_000).astype(np.float32)
     y = rng.random(20_000) < probability
     ranking = Ranking(np.zeros((20_000, 1), np.int32), probability[:, None])
-    state = OFO.new(1, 0.9).passes(ranking, csr_array(y[:, None].astype(np.int8)), 2)
+    state = OFO.start(1, 0.9).run_passes(ranking, csr_array(y[:, None].astype(np.int8)), 2)
     order = np.argsort(-probability)
     best_f = (2 * np.cumsum(y[order]) / (np.arange(1, 20_001) + y.sum())).max()
     assert state.thresholds[0] == pytest.approx(best_f / 2, abs=0.01)
+
+
+def test_the_mask_of_chosen_labels_marks_those_above_their_threshold_and_no_padding():
+    ranking = Ranking(
+        np.array([[1, 0, -1], [0, -1, -1]], np.int32),
+        np.array([[0.9, 0.2, 0.0], [0.8, 0.0, 0.0]], np.float32),
+    )
+    gold = csr_array(np.array([[0, 1], [1, 0]]))
+    _, chosen = OFO.start(2, first=0.5, prior=0.0).choose_and_learn(ranking, gold)
+    assert chosen.tolist() == [[True, False, False], [True, False, False]]

@@ -1,20 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from ontodex.decide.threshold import (
-    NO_EVIDENCE,
-    PerLabel,
-    Threshold,
-    Top,
-    entries,
-    tune_each,
-    tune_one,
-)
+from ontodex.decide.entries import list_entries
+from ontodex.decide.threshold import NO_EVIDENCE, Threshold, tune_threshold
 from ontodex.types import Ranking
 
 
@@ -32,28 +24,20 @@ def micro_f(ranking: Ranking, chosen: np.ndarray, gold: csr_array) -> float:
     return 2 * hits / (chosen.sum() + gold.nnz)
 
 
-def test_top_takes_the_first_labels_and_no_padding():
-    ranking = Ranking(
-        np.array([[4, 1, 2], [3, -1, -1]], np.int32),
-        np.array([[0.9, 0.5, 0.1], [0.2, 0, 0]], np.float32),
-    )
-    assert Top(2).choose(ranking).tolist() == [[True, True, False], [True, False, False]]
-
-
 def test_one_threshold_by_hand():
     # hit miss hit miss: keeping 1, 2, 3, 4 answers gives F = 2/4, 2/5, 4/6, 4/7 with 3 gold labels
     ranking = Ranking(
         np.array([[0, 1, 2, 3]], np.int32), np.array([[0.8, 0.6, 0.5, 0.25]], np.float32)
     )
     gold = csr_array(np.array([[1, 0, 1, 0, 1]]))
-    assert tune_one(entries(ranking, gold), gold.nnz) == Threshold((0.5 + 0.25) / 2)
+    assert tune_threshold(list_entries(ranking, gold), gold.nnz) == Threshold((0.5 + 0.25) / 2)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 12), st.integers(1, 6), st.integers(1, 6))
 @settings(max_examples=50, deadline=None)
 def test_no_other_threshold_has_a_higher_micro_f(seed, n_docs, n_labels, k):
     ranking, gold = planted(seed, n_docs, n_labels, k)
-    tuned = tune_one(entries(ranking, gold), gold.nnz)
+    tuned = tune_threshold(list_entries(ranking, gold), gold.nnz)
     best = micro_f(ranking, tuned.choose(ranking), gold) if gold.nnz else 0.0
     for other in np.arange(-1, 11) / 10:
         chosen = Threshold(max(other, 0)).choose(ranking)
@@ -61,61 +45,24 @@ def test_no_other_threshold_has_a_higher_micro_f(seed, n_docs, n_labels, k):
             assert micro_f(ranking, chosen, gold) <= best + 1e-12
 
 
-def best_joint_f(ranking: Ranking, gold: csr_array) -> float:
-    """Micro-F of the best of all combinations of thresholds, one a label, by trying them all."""
-    grids = np.meshgrid(*[np.arange(6) / 5 + 0.1] * gold.shape[1])  # between the probabilities
-    return max(
-        micro_f(ranking, PerLabel(np.array(values), 0.5).choose(ranking), gold)
-        for values in zip(*(grid.ravel() for grid in grids), strict=True)
-    )
-
-
-@given(st.integers(0, 10_000))
-@settings(max_examples=15, deadline=None)
-def test_unshrunk_thresholds_reach_the_best_joint_micro_f(seed):
-    ranking, gold = planted(seed, 10, 2, 2)
-    counts = np.asarray(gold.sum(axis=0))
-    if not (gold.nnz and counts.all()):
-        return
-    tuned = tune_each(entries(ranking, gold), counts, 0.0, Threshold(0.5))
-    assert micro_f(ranking, tuned.choose(ranking), gold) == pytest.approx(
-        best_joint_f(ranking, gold)
-    )
-
-
-def test_rare_labels_stay_near_the_one_threshold_by_the_stated_rule():
-    # Label 0: one gold document, best cut at (0.9 + 0) / 2 = 0.45. Label 1 has none.
-    ranking = Ranking(np.array([[0, 1]], np.int32), np.array([[0.9, 0.3]], np.float32))
-    gold = csr_array(np.array([[1, 0, 1]]))
-    tuned = tune_each(entries(ranking, gold), np.array([1, 0, 1]), 3.0, Threshold(0.2))
-    own = float(np.float32(0.9)) / 2
-    assert tuned.values == pytest.approx([(1 * own + 3 * 0.2) / 4, 0.2, 0.2])
-
-
-def test_per_label_thresholds_beat_one_where_labels_are_scaled_differently():
-    rng = np.random.default_rng(0)
-    truth = rng.random((400, 2)) < 0.3
-    scale = np.array([0.9, 0.2])  # label 1 is right too, but never says so loudly
-    probabilities = scale * np.where(truth, 0.8, 0.5) + 0.02 * rng.random((400, 2))
-    ranking, gold = Ranking.top(probabilities, 2), csr_array(truth.astype(np.int8))
-    found = entries(ranking, gold)
-    one = tune_one(found, gold.nnz)
-    each = tune_each(found, truth.sum(axis=0), 1.0, one)
-    assert micro_f(ranking, each.choose(ranking), gold) > 0.95
-    assert micro_f(ranking, one.choose(ranking), gold) < 0.8
-
-
 def test_without_a_hit_the_threshold_is_that_of_calibrated_probabilities():
     ranking = Ranking(np.array([[0]], np.int32), np.array([[0.9]], np.float32))
     gold = csr_array(np.array([[0, 1]]))
-    assert tune_one(entries(ranking, gold), gold.nnz) == Threshold(NO_EVIDENCE)
-    assert tune_one(entries(ranking.take(np.array([], int)), gold[:0]), 0) == Threshold(NO_EVIDENCE)
+    assert tune_threshold(list_entries(ranking, gold), gold.nnz) == Threshold(NO_EVIDENCE)
+    assert tune_threshold(list_entries(ranking.take(np.array([], int)), gold[:0]), 0) == Threshold(
+        NO_EVIDENCE
+    )
 
 
-def test_thresholds_tell_neighbouring_floats_apart():
+def test_a_threshold_separates_neighbouring_floats():
     high = np.float32(0.5)
     low = np.nextafter(high, np.float32(0))
     ranking = Ranking(np.array([[0, 1]], np.int32), np.array([[high, low]], np.float32))
     gold = csr_array(np.array([[1, 0]]))
-    tuned = tune_one(entries(ranking, gold), 1)
+    tuned = tune_threshold(list_entries(ranking, gold), 1)
     assert tuned.choose(ranking).tolist() == [[True, False]]
+
+
+def test_a_label_exactly_at_the_threshold_is_not_chosen():
+    ranking = Ranking(np.array([[0, 1]], np.int32), np.array([[0.75, 0.5]], np.float32))
+    assert Threshold(0.5).choose(ranking).tolist() == [[True, False]]

@@ -5,7 +5,14 @@ import pytest
 
 from ontodex.errors import DataError
 from ontodex.features import cache
-from ontodex.features.cache import Parts, cached, find, place, read, write
+from ontodex.features.cache import (
+    Parts,
+    find_parts,
+    load_or_compute,
+    locate_parts,
+    read_parts,
+    write_parts,
+)
 from ontodex.features.tokens import TokenConfig, tokenise_corpus
 from ontodex.types import Corpus, Doc
 
@@ -32,7 +39,7 @@ class Counted:
 def test_a_result_is_made_once_and_then_read(corpus):
     make = Counted()
     for _ in range(3):
-        parts = cached(corpus, {"size": 3}, make)
+        parts = load_or_compute(corpus, {"size": 3}, make)
         np.testing.assert_array_equal(parts.arrays["numbers"], np.arange(5))
         assert parts.lists["words"] == ("a", "", "ü\u2028")
     assert make.times == 1
@@ -42,71 +49,76 @@ def test_a_result_is_made_once_and_then_read(corpus):
 def test_another_recipe_another_content_or_other_rows_are_another_result(corpus, tmp_path):
     other = Corpus.write([Doc("1", {"body": "changed"})], tmp_path / "other")
     places = {
-        place(corpus, {"size": 3}).name,
-        place(corpus, {"size": 4}).name,
-        place(corpus.select([0]), {"size": 3}).name,
-        place(corpus.select([1]), {"size": 3}).name,
-        place(other, {"size": 3}).name,
+        locate_parts(corpus, {"size": 3}).name,
+        locate_parts(corpus, {"size": 4}).name,
+        locate_parts(corpus.select([0]), {"size": 3}).name,
+        locate_parts(corpus.select([1]), {"size": 3}).name,
+        locate_parts(other, {"size": 3}).name,
     }
     assert len(places) == 5
-    assert place(corpus.select([0]), {"size": 3}).parent == place(corpus, {"size": 3}).parent
-    assert place(corpus, {"a": 1, "b": 2}) == place(corpus, {"b": 2, "a": 1})
+    assert (
+        locate_parts(corpus.select([0]), {"size": 3}).parent
+        == locate_parts(corpus, {"size": 3}).parent
+    )
+    assert locate_parts(corpus, {"a": 1, "b": 2}) == locate_parts(corpus, {"b": 2, "a": 1})
 
 
 def test_a_corpus_in_memory_is_computed_each_time():
     corpus, make = Corpus.of([Doc("1", {"body": "a"})]), Counted()
     for _ in range(2):
-        assert cached(corpus, {}, make) is PARTS
+        assert load_or_compute(corpus, {}, make) is PARTS
     assert make.times == 2
 
 
 def test_a_handful_of_documents_is_not_worth_writing(tmp_path):
     corpus = Corpus.write([Doc("1", {"body": "a"})], tmp_path / "corpus")
-    cached(corpus, {}, Counted())
+    load_or_compute(corpus, {}, Counted())
     assert not (tmp_path / "corpus" / "features").exists()
 
 
 @pytest.mark.parametrize("damage", ["truncate", "remove", "junk"])
-def test_a_damaged_result_is_reported_and_made_again(corpus, damage, caplog):
+def test_a_damaged_result_is_reported_and_computed_again(corpus, damage, caplog):
     make = Counted()
-    cached(corpus, {}, make)
-    folder = place(corpus, {})
+    load_or_compute(corpus, {}, make)
+    folder = locate_parts(corpus, {})
     if damage == "truncate":
         (folder / "numbers.npy").write_bytes((folder / "numbers.npy").read_bytes()[:-4])
     elif damage == "remove":
         (folder / "words.txt").unlink()
     else:
         (folder / "about.json").write_text("{")
-    np.testing.assert_array_equal(cached(corpus, {}, make).arrays["numbers"], np.arange(5))
+    np.testing.assert_array_equal(load_or_compute(corpus, {}, make).arrays["numbers"], np.arange(5))
     assert make.times == 2
-    assert "made again" in caplog.text
-    assert find(corpus, {}) is not None
+    assert "computed again" in caplog.text
+    assert find_parts(corpus, {}) is not None
 
 
 def test_a_folder_that_cannot_be_written_costs_no_result(corpus, caplog):
     (corpus.folder / "features").write_text("in the way")
-    assert cached(corpus, {}, Counted()) is PARTS
-    assert "not kept for the next time" in caplog.text
+    assert load_or_compute(corpus, {}, Counted()) is PARTS
+    assert "computed again next time" in caplog.text
 
 
 def test_pickled_arrays_are_never_read(tmp_path):
-    write(tmp_path / "parts", {}, PARTS)
+    write_parts(tmp_path / "parts", {}, PARTS)
     with pytest.raises(ValueError, match="allow_pickle=False"):
         np.save(tmp_path / "parts" / "numbers.npy", np.array([{}]), allow_pickle=False)
     np.save(tmp_path / "parts" / "numbers.npy", np.array([{}]), allow_pickle=True)
     with pytest.raises(DataError, match="cannot be read"):
-        read(tmp_path / "parts")
+        read_parts(tmp_path / "parts")
 
 
 def test_empty_arrays_and_lists_survive(tmp_path):
-    write(tmp_path / "parts", {}, Parts({"none": np.empty((0, 3), np.float32)}, {"words": ()}))
-    parts = read(tmp_path / "parts")
+    write_parts(
+        tmp_path / "parts", {}, Parts({"none": np.empty((0, 3), np.float32)}, {"words": ()})
+    )
+    parts = read_parts(tmp_path / "parts")
     assert parts.arrays["none"].shape == (0, 3)
     assert parts.lists["words"] == ()
 
 
-def test_what_a_folder_was_not_prepared_for_is_named(tmp_path):
-    corpus = Corpus.of([Doc("a", {"text": "the trout"})]).carry(tmp_path / "carried")
-    with pytest.raises(DataError, match=r'not for what is asked for now: .*stop_words = "en"') as e:
+def test_settings_that_a_folder_was_not_prepared_with_are_named(tmp_path):
+    corpus = Corpus.of([Doc("a", {"text": "the trout"})]).write_without_text(tmp_path / "carried")
+    with pytest.raises(DataError, match=r'not with these settings: .*stop_words = "en"') as e:
         tokenise_corpus(corpus, TokenConfig(stop_words="en"))
     assert "prepare.NAME" in e.value.hint

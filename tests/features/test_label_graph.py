@@ -11,14 +11,13 @@ from scipy.sparse import csr_array
 from ontodex.errors import ConfigError, MissingExtraError
 from ontodex.features.label_graph import (
     LabelGraphConfig,
+    build_cooccurrence_graph,
     build_graph,
-    cooccurrence_graph,
-    label_vectors,
-    random_walks,
+    compute_label_vectors,
+    draw_walks,
 )
 from ontodex.features.prepare import PrepareConfig, prepare
-from ontodex.ontology.graph import Concept
-from ontodex.ontology.graph import build as build_ontology
+from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.types import Corpus, Doc, LabelSpace
 
 GOLD = csr_array(
@@ -39,7 +38,7 @@ def corpus() -> Corpus:
 
 
 def test_labels_that_share_a_document_are_neighbours_and_none_is_its_own():
-    graph = cooccurrence_graph(GOLD).toarray()
+    graph = build_cooccurrence_graph(GOLD).toarray()
     dense = GOLD.toarray()
     for i in range(4):
         for j in range(4):
@@ -49,7 +48,7 @@ def test_labels_that_share_a_document_are_neighbours_and_none_is_its_own():
 
 def test_a_label_in_more_documents_than_a_byte_counts_keeps_its_edges():
     often = csr_array(np.ones((256, 2), np.int8))  # 256 overflows 8 bits to 0
-    assert cooccurrence_graph(often).toarray().tolist() == [[0, 1], [1, 0]]
+    assert build_cooccurrence_graph(often).toarray().tolist() == [[0, 1], [1, 0]]
 
 
 def test_the_ontology_gives_edges_between_parents_and_children():
@@ -69,8 +68,8 @@ def test_the_ontology_gives_edges_between_parents_and_children():
 
 
 def test_walks_start_everywhere_follow_edges_and_stay_where_there_are_none():
-    graph = cooccurrence_graph(GOLD)
-    walks = random_walks(graph, per_node=5, length=7, seed=0)
+    graph = build_cooccurrence_graph(GOLD)
+    walks = draw_walks(graph, per_node=5, length=7, seed=0)
     assert walks.shape == (20, 7)
     assert np.bincount(walks[:, 0]).tolist() == [5, 5, 5, 5]
     edges = set(zip(*(place.tolist() for place in graph.nonzero()), strict=True)) | {(3, 3)}
@@ -80,7 +79,7 @@ def test_walks_start_everywhere_follow_edges_and_stay_where_there_are_none():
 
 def test_every_edge_is_as_likely_as_another():
     graph = csr_array(np.array([[0, 1, 1, 1], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]]))
-    walks = random_walks(graph, per_node=3_000, length=2, seed=1)
+    walks = draw_walks(graph, per_node=3_000, length=2, seed=1)
     second = walks[walks[:, 0] == 0][:, 1]
     np.testing.assert_allclose(np.bincount(second)[1:] / 3_000, 1 / 3, atol=0.03)
 
@@ -89,28 +88,33 @@ def test_every_edge_is_as_likely_as_another():
 def test_labels_of_one_group_lie_together(by):
     labels = LabelSpace.of(corpus())
     config = dataclasses.replace(SMALL, skip_gram=by)
-    vectors = label_vectors(corpus(), labels, config)
+    vectors = compute_label_vectors(corpus(), labels, config)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     same, other = unit[labels.column["a"]] @ unit[[labels.column["b"], labels.column["x"]]].T
     assert same > other + 0.2
-    np.testing.assert_array_equal(vectors, label_vectors(corpus(), labels, config))
+    np.testing.assert_array_equal(vectors, compute_label_vectors(corpus(), labels, config))
 
 
 def test_prepared_vectors_are_found_without_gensim(tmp_path, monkeypatch):
     train = Corpus.write(corpus(), tmp_path / "train")
     part = train.select(np.arange(30))
     labels = [LabelSpace.of(c) for c in (train, part)]
-    here = [label_vectors(c, known, SMALL) for c, known in zip((train, part), labels, strict=True)]
+    here = [
+        compute_label_vectors(c, known, SMALL)
+        for c, known in zip((train, part), labels, strict=True)
+    ]
     shape = {"label_size": 8, "walks": 10, "walk_length": 10, "walk_passes": 3}
     config = PrepareConfig(graph_vectors=True, **shape)
-    carried = prepare({"train": train}, tmp_path / "out", config, learned=[train, part])["train"]
+    carried = prepare({"train": train}, tmp_path / "out", config, training_parts=[train, part])[
+        "train"
+    ]
     monkeypatch.setitem(sys.modules, "gensim", None)
     monkeypatch.delitem(sys.modules, "gensim.models", raising=False)
     there = [
-        label_vectors(c, known, SMALL)
+        compute_label_vectors(c, known, SMALL)
         for c, known in zip((carried, carried.select(np.arange(30))), labels, strict=True)
     ]
     for one, two in zip(here, there, strict=True):
         np.testing.assert_array_equal(one, two)
     with pytest.raises((MissingExtraError, ModuleNotFoundError), match="gensim"):
-        label_vectors(carried, labels[0], LabelGraphConfig(label_size=9))
+        compute_label_vectors(carried, labels[0], LabelGraphConfig(label_size=9))

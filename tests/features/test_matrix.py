@@ -27,7 +27,7 @@ DENSE = Corpus.of([Doc("1", features=(3.0, 4.0)), Doc("2", features=(0.0, -1.0))
 def test_text_becomes_tf_idf_with_named_columns():
     features = MatrixFeatures(MatrixConfig(min_df=2))
     matrix = features.fit(TEXT)
-    assert features.terms(range(features.n_features)) == ["prices", "wheat"]
+    assert features.name_columns(range(features.n_features)) == ["prices", "wheat"]
     assert matrix.shape == (2, 2)
     np.testing.assert_array_equal(features.transform(TEXT).toarray(), matrix.toarray())
 
@@ -36,7 +36,7 @@ def test_a_sparse_corpus_keeps_its_columns_with_rows_of_length_one():
     features = MatrixFeatures(MatrixConfig())
     expected = [[0.6, 0, 0.8], [0, 1, 0], [0, 0, 0]]
     np.testing.assert_allclose(features.fit(SPARSE).toarray(), expected, rtol=1e-6)
-    assert features.terms([2]) == ["feature 2"]
+    assert features.name_columns([2]) == ["feature 2"]
     plain = MatrixFeatures(MatrixConfig(normalise_sparse=False)).fit(SPARSE)
     np.testing.assert_array_equal(plain.toarray(), [[3, 0, 4], [0, 2, 0], [0, 0, 0]])
 
@@ -67,11 +67,11 @@ def test_a_corpus_of_another_kind_is_refused_in_words(fitted, asked):
     assert "train a model on this corpus" in error.value.hint
 
 
-def test_nothing_can_be_asked_before_fitting(tmp_path):
+def test_features_cannot_be_used_before_fitting(tmp_path):
     features = MatrixFeatures(MatrixConfig())
-    with pytest.raises(RunError, match="before they were fitted"):
+    with pytest.raises(RunError, match="before they are fitted"):
         features.transform(TEXT)
-    with pytest.raises(RunError, match="before they were fitted"):
+    with pytest.raises(RunError, match="before they are fitted"):
         features.save(tmp_path)
 
 
@@ -137,17 +137,17 @@ def test_the_spans_of_a_text_add_up_to_its_row(title, body, ngrams, fields):
     doc = Doc("1", {"title": " ".join(title), "body": ", ".join(body)})
     row = features.transform(Corpus.of([doc])).toarray()[0]
     sums = defaultdict(float)
-    for span in features.spans(doc):
+    for span in features.find_spans(doc):
         sums[span.column] += span.value
         text = doc.text[span.start : span.end].replace(",", " ").split()
         if span.start < span.end and not fields:
-            assert " ".join(text) == features.terms([span.column])[0]
+            assert " ".join(text) == features.name_columns([span.column])[0]
     assert sums == pytest.approx({i: v for i, v in enumerate(row.tolist()) if v})
 
 
 def test_documents_without_text_have_no_spans():
     features = MatrixFeatures(MatrixConfig())
     features.fit(SPARSE)
-    assert features.spans(Doc("1", features={0: 1.0})) == []
+    assert features.find_spans(Doc("1", features={0: 1.0})) == []
     with pytest.raises(DataError, match="cannot read text"):
-        features.spans(Doc("1", {"body": "words"}))
+        features.find_spans(Doc("1", {"body": "words"}))

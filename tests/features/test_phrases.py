@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ontodex.errors import DataError
-from ontodex.features.languages import STOP_WORDS, detect_language
+from ontodex.features.languages import STOP_WORDS
 from ontodex.features.phrases import PhraseConfig, Phrases
 from ontodex.features.tokens import TokenConfig, tokenise
 from ontodex.types import Corpus, Doc
@@ -57,7 +57,7 @@ def test_a_corpus_has_the_phrases_of_each_of_its_texts():
     texts = ["winter wheat in dry soils", "", "rye; rye; wheat"]
     phrases = fitted(*texts)
     corpus = Corpus.of(Doc(str(i), {"body": text}) for i, text in enumerate(texts))
-    assert list(phrases.of(corpus)) == [phrases.extract(text) for text in texts]
+    assert list(phrases.extract_corpus(corpus)) == [phrases.extract(text) for text in texts]
 
 
 @settings(deadline=None, max_examples=50)
@@ -87,17 +87,3 @@ def test_settings_are_checked():
         PhraseConfig(phrase_language="xx")
     with pytest.raises(ValueError, match="at least 1"):
         PhraseConfig(phrase_words=0)
-
-
-@pytest.mark.parametrize(
-    ("text", "language"),
-    [
-        ("The committee has adopted the following regulation on agricultural products.", "en"),
-        ("Die Kommission hat die folgende Verordnung über Erzeugnisse erlassen.", "de"),
-        ("", ""),
-        ("qzxv wqqk 1234", ""),
-    ],
-)
-def test_the_language_of_a_text_is_recognised(text, language):
-    pytest.importorskip("simplemma")
-    assert detect_language(text, ("en", "de")) == language

@@ -15,7 +15,7 @@ from ontodex.features.matrix import MatrixConfig, MatrixFeatures
 from ontodex.features.phrases import Phrases
 from ontodex.features.prepare import PrepareConfig, prepare
 from ontodex.features.tokens import tokenise_corpus
-from ontodex.features.vectors import prepared, read_vectors
+from ontodex.features.vectors import load_prepared, read_vectors
 from ontodex.features.vocabulary import Vocabulary
 from ontodex.types import Corpus, Doc
 
@@ -90,11 +90,11 @@ def test_other_token_settings_than_prepared_are_an_error_that_says_so(corpora, t
         tokenise_corpus(carried["train"], PrepareConfig(lower=False))
 
 
-def test_more_than_was_prepared_is_an_error_that_says_so(corpora, tmp_path):
+def test_settings_that_need_more_than_was_prepared_are_refused(corpora, tmp_path):
     carried = prepare(corpora, tmp_path / "out", PrepareConfig(min_count=3, max_length=2))
     with pytest.raises(DataError, match="min_df = 2, but this corpus was prepared"):
         MatrixFeatures(MatrixConfig(min_df=2)).fit(carried["train"])
-    with pytest.raises(DataError, match="whole documents are asked for"):
+    with pytest.raises(DataError, match="the settings need whole documents"):
         MatrixFeatures(MatrixConfig(min_df=3)).fit(carried["train"])
 
 
@@ -105,26 +105,28 @@ def test_words_come_from_the_training_corpus_alone(tmp_path):
     assert list(tokenise_corpus(carried["dev"], PrepareConfig())) == [["common", "", "words"]]
 
 
-def test_phrases_travel(corpora, tmp_path):
+def test_phrases_are_prepared(corpora, tmp_path):
     config = PrepareConfig(phrases=True)
     carried = prepare(corpora, tmp_path / "out", config)
     expected = Phrases.fit(corpora["train"], config)
     found = Phrases.fit(carried["train"], config)
     assert found.frequency == expected.frequency
-    assert list(found.of(carried["dev"])) == list(expected.of(corpora["dev"]))
+    assert list(found.extract_corpus(carried["dev"])) == list(
+        expected.extract_corpus(corpora["dev"])
+    )
 
 
-def test_rare_phrases_need_not_travel(corpora, tmp_path):
+def test_rare_phrases_may_be_left_out(corpora, tmp_path):
     config = PrepareConfig(phrases=True, phrase_count=8)
     carried = prepare(corpora, tmp_path / "out", config)
-    whole = Phrases.fit(corpora["train"], config).of(corpora["train"])
-    kept = Phrases.fit(carried["train"], config).of(carried["train"])
-    counts = dict(zip(whole.words, whole.counts().tolist(), strict=True))
+    whole = Phrases.fit(corpora["train"], config).extract_corpus(corpora["train"])
+    kept = Phrases.fit(carried["train"], config).extract_corpus(carried["train"])
+    counts = dict(zip(whole.words, whole.count_words().tolist(), strict=True))
     assert set(kept.words) - {""} == {word for word, n in counts.items() if n >= 8}
     assert [len(row) for row in kept] == [len(row) for row in whole]
 
 
-def test_vectors_of_labels_and_keywords_travel_when_asked_for(corpora, tmp_path):
+def test_vectors_of_labels_and_keywords_are_prepared_when_set(corpora, tmp_path):
     pytest.importorskip("gensim")
     config = PrepareConfig(set_vectors=True, vector_size=5)
     lists = [["cereals", *labels] for labels in corpora["train"].labels()]
@@ -135,14 +137,14 @@ def test_vectors_of_labels_and_keywords_travel_when_asked_for(corpora, tmp_path)
     assert read_vectors(tmp_path / "out" / "train" / "keyword-vectors").words == ("crop",)
 
 
-def test_vectors_travel_from_a_file_or_trained(corpora, tmp_path):
+def test_vectors_are_read_from_a_file_or_trained(corpora, tmp_path):
     (tmp_path / "file.txt").write_text("wheat 1 2\nunused 3 4\n")
     prepare(corpora, tmp_path / "one", PrepareConfig(vectors=str(tmp_path / "file.txt")))
     assert read_vectors(tmp_path / "one" / "train" / "vectors").words == ("wheat",)
     carried = Corpus.open(tmp_path / "one" / "train")
-    aligned = prepared(carried, Vocabulary(("", "", "rye", "wheat")))
+    aligned = load_prepared(carried, Vocabulary(("", "", "rye", "wheat")))
     np.testing.assert_array_equal(aligned[[0, 3]], [[0, 0], [1, 2]])
-    assert prepared(corpora["train"], Vocabulary(("", "", "rye"))) is None
+    assert load_prepared(corpora["train"], Vocabulary(("", "", "rye"))) is None
     pytest.importorskip("gensim")
     prepare(corpora, tmp_path / "two", PrepareConfig(vectors="train", vector_size=7))
     trained = read_vectors(tmp_path / "two" / "train" / "vectors")
@@ -150,7 +152,7 @@ def test_vectors_travel_from_a_file_or_trained(corpora, tmp_path):
     assert {"wheat", "rye", "growing"} <= set(trained.words)
 
 
-def test_a_corpus_of_features_travels_with_them(tmp_path):
+def test_a_corpus_of_features_keeps_them(tmp_path):
     corpus = Corpus.write([Doc("1", features={2: 5.0}, labels=("a",))], tmp_path / "sparse")
     carried = prepare({"train": corpus}, tmp_path / "out", PrepareConfig())["train"]
     assert carried.kind == "sparse"
@@ -158,15 +160,15 @@ def test_a_corpus_of_features_travels_with_them(tmp_path):
 
 
 def test_nothing_is_overwritten(corpora, tmp_path):
-    with pytest.raises(DataError, match="is there already"):
+    with pytest.raises(DataError, match="exists, and has no record"):
         prepare({"b": corpora["train"]}, tmp_path, PrepareConfig())
     assert Corpus.open(tmp_path / "b").has_text
     (tmp_path / "other").mkdir()
-    with pytest.raises(DataError, match="is there already"):
+    with pytest.raises(DataError, match="exists, and has no record"):
         prepare({"other": corpora["train"]}, tmp_path, PrepareConfig())
     prepare(corpora, tmp_path / "out", PrepareConfig())
     (tmp_path / "out" / "prepared.json").unlink()  # as earlier versions left it
-    with pytest.raises(DataError, match="is there already"):
+    with pytest.raises(DataError, match="exists, and has no record"):
         prepare(corpora, tmp_path / "out", PrepareConfig())
 
 
@@ -185,7 +187,7 @@ def contents(folder):
     }
 
 
-def test_what_was_prepared_alike_is_left_as_it_is_and_said(corpora, tmp_path, caplog):
+def test_a_folder_with_the_same_content_is_left_as_it_is(corpora, tmp_path, caplog):
     first = prepare(corpora, tmp_path / "out", PrepareConfig())
     before = contents(tmp_path / "out")
     with caplog.at_level(logging.INFO):
@@ -194,7 +196,7 @@ def test_what_was_prepared_alike_is_left_as_it_is_and_said(corpora, tmp_path, ca
     assert {name: corpus.key for name, corpus in again.items()} == {
         name: corpus.key for name, corpus in first.items()
     }
-    assert "is there already, prepared from the same corpora with the same settings" in caplog.text
+    assert "already prepared from the same corpora with the same settings" in caplog.text
 
 
 def test_other_settings_or_corpora_are_refused_by_name(corpora, tmp_path):
@@ -224,7 +226,7 @@ def test_an_unfinished_folder_is_finished_by_the_same_call_alone(corpora, tmp_pa
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("ontodex.features.prepare._train_tokens", stop)
+        patch.setattr("ontodex.features.prepare._cut_train_tokens", stop)
         with pytest.raises(KeyboardInterrupt):
             prepare(corpora, tmp_path / "out", PrepareConfig())
     with pytest.raises(DataError, match="max_length = 0, not 2"):
@@ -261,19 +263,19 @@ class Missing:
             raise ModuleNotFoundError(name, name=name)
 sys.meta_path.insert(0, Missing())
 from pathlib import Path
-from ontodex.features.batches import training_batches
+from ontodex.features.batches import plan
 from ontodex.features.matrix import MatrixConfig, MatrixFeatures
 from ontodex.features.prepare import PrepareConfig
 from ontodex.features.tokens import tokenise_corpus
-from ontodex.features.vectors import prepared
+from ontodex.features.vectors import load_prepared
 from ontodex.features.vocabulary import Vocabulary
 from ontodex.types import Corpus
 out = Path(sys.argv[1])
 train = Corpus.open(out / "train")
 tokens = tokenise_corpus(train, PrepareConfig(lemmas="en"))
 vocabulary = Vocabulary.fit(tokens, min_count=2)
-batches = list(training_batches(vocabulary.encode(tokens), 4, seed=0, epoch=0))
-array = prepared(train, vocabulary)
+batches = plan(vocabulary.encode(tokens).lengths, 4, seed=0, epoch=0)
+array = load_prepared(train, vocabulary)
 matrix = MatrixFeatures(MatrixConfig(lemmas="en")).fit(train)
 print(len(batches), array.shape[1], matrix.shape[0], sorted(vocabulary.words)[-1])
 """

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ontodex.errors import DataError
-from ontodex.features.tfidf import Tfidf, TfidfConfig, unit_rows
+from ontodex.features.tfidf import Tfidf, TfidfConfig, normalise_rows
 from ontodex.features.tokens import Tokens
 
 ROWS = st.lists(st.lists(st.sampled_from("abcde"), max_size=7), min_size=1, max_size=7)
@@ -127,8 +127,13 @@ def test_blocks_of_documents_give_the_matrix_of_all_at_once(monkeypatch):
 def test_columns_of_a_text_name_words_and_pairs_in_place():
     tfidf = Tfidf.fit(Tokens.of([["a", "b", "x"], ["a", "b"]]), TfidfConfig(min_df=2, ngrams=2))
     a, b, ab = map(tfidf.terms.index, ("a", "b", "a b"))
-    assert tfidf.columns(["a", "b", "x", "b"]).tolist() == [[a, ab], [b, -1], [-1, -1], [b, -1]]
-    assert tfidf.columns([]).shape == (0, 2)
+    assert tfidf.find_columns(["a", "b", "x", "b"]).tolist() == [
+        [a, ab],
+        [b, -1],
+        [-1, -1],
+        [b, -1],
+    ]
+    assert tfidf.find_columns([]).shape == (0, 2)
 
 
 def test_no_documents_give_no_rows_and_no_words_give_no_columns():
@@ -139,9 +144,7 @@ def test_no_documents_give_no_rows_and_no_words_give_no_columns():
 
 def test_rare_words_that_a_prepared_corpus_left_out_are_not_silently_missing():
     tokens = Tokens(("", "a"), np.array([0, 1], np.uint16), np.array([0, 1, 2]), min_count=3)
-    with pytest.raises(
-        DataError, match="min_df = 2, but this corpus was prepared without the words"
-    ):
+    with pytest.raises(DataError, match="min_df = 2, but this corpus was prepared without words"):
         Tfidf.fit(tokens, TfidfConfig(min_df=2))
     assert Tfidf.fit(tokens, TfidfConfig(min_df=3)).terms == ()
 
@@ -161,7 +164,7 @@ def test_unit_rows_have_length_one_or_are_empty(rows):
     from scipy.sparse import csr_array
 
     dense = np.array(rows, dtype=np.float32)
-    lengths = np.linalg.norm(unit_rows(csr_array(dense)).toarray(), axis=1)
+    lengths = np.linalg.norm(normalise_rows(csr_array(dense)).toarray(), axis=1)
     assert lengths == pytest.approx((np.abs(dense).max(axis=1) > 0).astype(float), abs=1e-5)
 
 

@@ -17,8 +17,8 @@ from ontodex.features.tokens import (
     TokenConfig,
     Tokens,
     check_fields,
-    doc_spans,
-    spans,
+    find_doc_spans,
+    find_spans,
     tokenise,
     tokenise_corpus,
     tokens_recipe,
@@ -88,7 +88,7 @@ def test_languages_that_are_not_there_are_named():
 @settings(deadline=None, max_examples=50)
 @given(TEXTS, SHAPES)
 def test_spans_hold_the_same_tokens_and_lie_in_order_in_the_text(text, config):
-    found = spans(text, config)
+    found = find_spans(text, config)
     assert [token for _, _, token in found] == tokenise(text, config)
     edges = [edge for start, end, _ in found for edge in (start, end)]
     assert edges == sorted(edges)
@@ -118,7 +118,7 @@ def test_no_mark_or_invisible_joiner_of_unicode_ends_a_word():
 
 @pytest.mark.parametrize("piece", ["e\u0301", "\u0301", "中", "_", "\u00ad", "a\u200d"])
 def test_long_runs_of_hostile_characters_end_quickly_in_short_tokens(piece):
-    found = spans(piece * 200_000, TokenConfig())
+    found = find_spans(piece * 200_000, TokenConfig())
     assert all(len(token) <= MAX_LETTERS for _, _, token in found)
 
 
@@ -136,7 +136,7 @@ def test_words_are_numbered_as_they_first_appear():
     assert tokens.ids.tolist() == [0, 1, 0, 2, 1]
     assert tokens.offsets.tolist() == [0, 3, 3, 5]
     assert tokens.ids.dtype == np.uint16
-    assert tokens.counts().tolist() == [2, 2, 1]
+    assert tokens.count_words().tolist() == [2, 2, 1]
 
 
 @settings(deadline=None, max_examples=30)
@@ -159,7 +159,7 @@ def test_fields_are_chosen_and_ordered_by_the_setting():
     config = TokenConfig(fields=("abstract", "title"))
     corpus = Corpus.of([doc, Doc("2", {"title": "alone"})])
     assert list(tokenise_corpus(corpus, config)) == [["small", "print", "big", "title"], ["alone"]]
-    found = doc_spans(doc, config)
+    found = find_doc_spans(doc, config)
     assert [doc.text[start:end] for start, end, _ in found] == ["small", "print", "Big", "Title"]
 
 
@@ -182,7 +182,7 @@ def test_a_corpus_on_disk_is_tokenised_once_and_selections_are_cut_from_it(tmp_p
     corpus = Corpus.write(docs, tmp_path / "corpus")
     config = TokenConfig()
     first = tokenise_corpus(corpus, config)
-    folder = cache.place(corpus, tokens_recipe(config))
+    folder = cache.locate_parts(corpus, tokens_recipe(config))
     stamp = (folder / "ids.npy").stat().st_mtime_ns
 
     again = tokenise_corpus(Corpus.open(tmp_path / "corpus"), config)
@@ -203,7 +203,7 @@ import hashlib
 from ontodex.features.matrix import MatrixConfig, MatrixFeatures
 from ontodex.features.phrases import PhraseConfig, Phrases
 from ontodex.features.tokens import tokenise_corpus
-from ontodex.features.vectors import random_vectors
+from ontodex.features.vectors import make_random_vectors
 from ontodex.features.vocabulary import Vocabulary
 from ontodex.types import Corpus, Doc
 texts = [f"Growth of {a} crops in the {b} region, by {a} farmers" for a in "wheat rye oat".split()
@@ -214,7 +214,7 @@ tokens = tokenise_corpus(corpus, config)
 matrix = MatrixFeatures(config).fit(corpus)
 words = Vocabulary.fit(tokens)
 digest = hashlib.sha256()
-for array in (tokens.ids, matrix.data, matrix.indices, random_vectors(words.words, 8, seed=3)):
+for array in (tokens.ids, matrix.data, matrix.indices, make_random_vectors(words.words, 8, seed=3)):
     digest.update(array.tobytes())
 phrases = Phrases.fit(corpus, PhraseConfig())
 print(digest.hexdigest(), words.words, phrases.extract(texts[4]))

@@ -15,8 +15,8 @@ from ontodex.errors import DataError
 from ontodex.features.tokens import Tokens
 from ontodex.features.vectors import (
     Vectors,
-    align,
-    random_vectors,
+    make_random_vectors,
+    read_aligned_vectors,
     read_vectors,
     train_vectors,
     write_vectors,
@@ -72,12 +72,12 @@ def test_a_folder_of_vectors_is_read_back_in_half_precision(tmp_path):
         (b"", "vectors of -1 numbers"),
         (b"5 99999999\nx 1\n", "vectors of 99,999,999 numbers"),
         (b"\x00\xff" * 50, "vectors of 0 numbers"),
-        (b"2 2\na 1 2\n", "promises 2 vectors, but 1 are there"),
+        (b"2 2\na 1 2\n", "the first line says 2 vectors, but the file has 1"),
         (b"2 2\na 1 2\nb 1 x\n", ":3: not a number"),
         (b"a 1 2\nb 1\n", ":2: a word and 2 numbers are expected, not 2 fields"),
-        (b"2 2\na 1 nan\nb 1 1\n", "promises|finite"),
-        (binary()[:-8], "promises 2 vectors, but 1 are there"),
-        (binary().replace(b"2 3", b"9 3"), "promises 9 vectors, but 2 are there"),
+        (b"2 2\na 1 nan\nb 1 1\n", "the first line says|finite"),
+        (binary()[:-8], "the first line says 2 vectors, but the file has 1"),
+        (binary().replace(b"2 3", b"9 3"), "the first line says 9 vectors, but the file has 2"),
         (b"a " + b"1" * 2**21, "over 1,048,576 bytes|vectors of"),
         (b"3 3\n" + b"x" * 2**21, "over 1,048,576 bytes"),
     ],
@@ -96,27 +96,27 @@ def test_the_first_of_a_word_that_is_there_twice_counts(tmp_path):
 def test_alignment_puts_vectors_at_the_words_and_small_numbers_elsewhere(tmp_path):
     (tmp_path / "vectors.txt").write_bytes(b"b 9 9 9\nz 7 7 7\n")
     vocabulary = Vocabulary(("", "", "a", "b"))
-    array, found = align(tmp_path / "vectors.txt", vocabulary, seed=1, scale=0.2)
+    array, found = read_aligned_vectors(tmp_path / "vectors.txt", vocabulary, seed=1, scale=0.2)
     assert found.tolist() == [False, False, False, True]
     np.testing.assert_array_equal(array[0], 0)
     np.testing.assert_array_equal(array[3], 9)
-    np.testing.assert_array_equal(array[2], random_vectors(["a"], 3, seed=1, scale=0.2)[0])
+    np.testing.assert_array_equal(array[2], make_random_vectors(["a"], 3, seed=1, scale=0.2)[0])
     assert 0 < np.abs(array[1:3]).max() <= 0.2
 
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=5), unique=True), st.integers(0, 9))
 def test_the_vector_of_an_unknown_word_depends_on_the_word_alone(words, seed):
-    together = random_vectors(words, 4, seed=seed)
+    together = make_random_vectors(words, 4, seed=seed)
     for row, word in enumerate(words):
-        np.testing.assert_array_equal(random_vectors([word], 4, seed=seed)[0], together[row])
+        np.testing.assert_array_equal(make_random_vectors([word], 4, seed=seed)[0], together[row])
     assert np.all(np.abs(together) <= 0.1)
     assert len(np.unique(together, axis=0)) == len(words)
 
 
 def test_the_vector_of_an_unknown_word_never_changes():
     expected = [0.05126533, 0.071059786]  # SHAKE-128 of "0\\nword", two little-endian numbers
-    np.testing.assert_array_equal(random_vectors(["word"], 2)[0], np.float32(expected))
+    np.testing.assert_array_equal(make_random_vectors(["word"], 2)[0], np.float32(expected))
 
 
 def test_words_of_the_same_company_get_near_vectors():
@@ -164,7 +164,7 @@ def test_training_repeats_its_bits_in_any_process():
 def test_the_real_file_has_vectors_for_almost_every_common_word(real_data):
     path = real_data / "vectors" / "wink-100d.subset.txt.gz"
     vocabulary = Vocabulary(("", "", "commission", "regulation", "patients", "qqxzv"))
-    array, found = align(path, vocabulary)
+    array, found = read_aligned_vectors(path, vocabulary)
     assert array.shape == (6, 100)
     assert found.tolist() == [False, False, True, True, True, False]
     assert len(read_vectors(path).words) == 56_168

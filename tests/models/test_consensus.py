@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from ontodex.config import dump
 from ontodex.errors import ConfigError, RunError
-from ontodex.models.base import Span
-from ontodex.models.consensus import Consensus, ConsensusConfig, merged
-from ontodex.models.lexical import Lexical, LexicalConfig
-from ontodex.models.popularity import Popularity, PopularityConfig
-from ontodex.ontology import write_ontology
-from ontodex.ontology.graph import Concept, build
-from ontodex.train import store
+from ontodex.models.baselines.lexical import LexicalConfig, LexicalSystem
+from ontodex.models.baselines.popularity import PopularityConfig, PopularitySystem
+from ontodex.models.consensus import Consensus, ConsensusConfig, merge_spans
+from ontodex.ontology.graph import Concept, build_ontology
+from ontodex.ontology.open import write_ontology
+from ontodex.runs.folder import save_labels, write_manifest
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
+from ontodex.types.answers import Span
 
 DOCS = Corpus.of([Doc("1", {"text": "a cat"}), Doc("2", {"text": "a dog"})])
 
@@ -29,8 +29,8 @@ def space(*ids: str) -> LabelSpace:
     return LabelSpace(ids, np.ones(len(ids), np.int64), 10)
 
 
-class Fixed:
-    """A system that says the same probabilities of every document."""
+class ConstantModel:
+    """A system that predicts the same probabilities for every document."""
 
     Config = PopularityConfig
 
@@ -42,15 +42,15 @@ class Fixed:
         return Ranking.top(np.tile(self.probabilities, (len(corpus), 1)), k)
 
 
-class Pointing(Fixed):
+class ExplainingModel(ConstantModel):
     def explain(self, doc: Doc, column: int) -> Sequence[Span]:
         return self.spans
 
 
 @dataclass(frozen=True)
-class Loaded:
+class FakeMember:
     labels: LabelSpace
-    model: Fixed
+    model: ConstantModel
     folder: Path = Path("nowhere")
 
 
@@ -61,7 +61,11 @@ def probabilities(ranking: Ranking, n: int) -> list[float]:
 def test_equation_9_by_hand():
     labels = space("a", "b", "c")
     consensus = Consensus.of(
-        [Loaded(labels, Fixed([0.5, 0.2, 1.0])), Loaded(labels, Fixed([0.4, 0.0, 0.3]))], labels
+        [
+            FakeMember(labels, ConstantModel([0.5, 0.2, 1.0])),
+            FakeMember(labels, ConstantModel([0.4, 0.0, 0.3])),
+        ],
+        labels,
     )
     ranking = consensus.rank(DOCS, 3)
     # 1 - 0.5 * 0.6 = 0.7      1 - 0.8 * 1 = 0.2      1 - 0 * 0.7 = 1
@@ -77,21 +81,26 @@ def test_equation_9_by_hand():
 def test_the_product_over_members_in_loops(rows, weights):
     labels = space("a", "b", "c")
     weights = weights[: len(rows)]
-    consensus = Consensus.of([Loaded(labels, Fixed(row)) for row in rows], labels, weights=weights)
+    consensus = Consensus.of(
+        [FakeMember(labels, ConstantModel(row)) for row in rows], labels, weights=weights
+    )
     expected = []
     for label in range(3):
-        doubt = 1.0
+        complement = 1.0
         for row, weight in zip(rows, weights, strict=True):
-            doubt *= (1 - row[label]) ** weight
-        expected.append(1 - doubt)
+            complement *= (1 - row[label]) ** weight
+        expected.append(1 - complement)
     assert probabilities(consensus.rank(DOCS, 3), 3) == pytest.approx(expected, abs=1e-6)
 
 
 def test_mean_log_odds_by_hand():
     labels = space("a", "b", "c")
-    members = [Loaded(labels, Fixed([0.8, 0.9, 0.0])), Loaded(labels, Fixed([0.8, 0.0, 0.5]))]
+    members = [
+        FakeMember(labels, ConstantModel([0.8, 0.9, 0.0])),
+        FakeMember(labels, ConstantModel([0.8, 0.0, 0.5])),
+    ]
     ranking = Consensus.of(members, labels, join="odds").rank(DOCS, 3)
-    # Both say 4:1 of a. b: 9:1 and the floor's 1:99, so sqrt(9/99):1. c: 1:99 and 1:1.
+    # Both have odds of 4:1 for a. b: 9:1 and the floor's 1:99, so sqrt(9/99):1. c: 1:99 and 1:1.
     odds = [4.0, (9 / 99) ** 0.5, (1 / 99) ** 0.5]
     assert probabilities(ranking, 3) == pytest.approx([o / (1 + o) for o in odds])
     assert ranking.columns[0].tolist() == [0, 1, 2]
@@ -99,51 +108,60 @@ def test_mean_log_odds_by_hand():
     assert probabilities(weighted, 3)[1] == pytest.approx(1 / (1 + (9**3 / 99) ** -0.25))
 
 
-def test_a_member_that_does_not_know_a_concept_adds_nothing_to_its_log_odds():
-    members = [Loaded(space("a", "b"), Fixed([0.5, 0.3])), Loaded(space("b"), Fixed([0.3]))]
+def test_a_member_without_a_concept_is_left_out_of_its_mean_log_odds():
+    members = [
+        FakeMember(space("a", "b"), ConstantModel([0.5, 0.3])),
+        FakeMember(space("b"), ConstantModel([0.3])),
+    ]
     labels = space("a", "b")
-    joined = Consensus.of(members, labels, join="odds")
-    assert probabilities(joined.rank(DOCS, 2), 2) == pytest.approx([0.5, 0.3])
+    both = Consensus.of(members, labels, join="odds")
+    assert probabilities(both.rank(DOCS, 2), 2) == pytest.approx([0.5, 0.3])
     silent = Consensus.of(members, labels, join="odds", weights=[0.0, 1.0])
     assert probabilities(silent.rank(DOCS, 2), 2) == pytest.approx([0.0, 0.3])
 
 
-def test_labels_meet_by_concept_id_whatever_their_columns():
+def test_labels_are_matched_by_concept_id():
     consensus = Consensus.of(
         [
-            Loaded(space("a", "b"), Fixed([0.5, 0.1])),
-            Loaded(space("x", "b", "a"), Fixed([0.9, 0.2, 0.4])),
+            FakeMember(space("a", "b"), ConstantModel([0.5, 0.1])),
+            FakeMember(space("x", "b", "a"), ConstantModel([0.9, 0.2, 0.4])),
         ],
         space("b", "c", "a"),
     )
-    # a: 1 - 0.5 * 0.6    b: 1 - 0.9 * 0.8    c: nobody knows it    x: not in the consensus
+    # a: 1 - 0.5 * 0.6    b: 1 - 0.9 * 0.8    c: no member has it    x: not in the consensus
     assert probabilities(consensus.rank(DOCS, 3), 3) == pytest.approx([0.28, 0, 0.7])
 
 
-def test_members_are_asked_for_more_than_the_answer_needs():
+def test_members_rank_more_labels_than_the_result_has():
     labels = space("a", "b", "c")
     consensus = Consensus.of(
-        [Loaded(labels, Fixed([0.6, 0.5, 0.0])), Loaded(labels, Fixed([0.0, 0.5, 0.6]))], labels
+        [
+            FakeMember(labels, ConstantModel([0.6, 0.5, 0.0])),
+            FakeMember(labels, ConstantModel([0.0, 0.5, 0.6])),
+        ],
+        labels,
     )
-    # b is nobody's first, and everybody's second: 1 - 0.5 * 0.5 = 0.75 beats 0.6
+    # b is the second of both members: 1 - 0.5 * 0.5 = 0.75 is more than 0.6
     assert consensus.rank(DOCS, 1).columns.tolist() == [[1], [1]]
 
 
 def test_overlapping_spans_add_up():
     spans = [Span(0, 5, 1.0), Span(3, 8, 0.5), Span(10, 12, -1.0)]
-    assert merged(spans) == [
+    assert merge_spans(spans) == [
         Span(0, 3, 1.0), Span(3, 5, 1.5), Span(5, 8, 0.5), Span(10, 12, -1.0),
     ]  # fmt: skip
-    assert merged([]) == []
+    assert merge_spans([]) == []
 
 
 def test_explanations_of_all_members_that_explain():
     doc = next(iter(DOCS))
     consensus = Consensus.of(
         [
-            Loaded(space("a"), Pointing([0.5], [Span(2, 5, 8.0)])),
-            Loaded(space("b", "a"), Pointing([0.5, 0.5], [Span(0, 1, 0.1), Span(2, 5, 0.2)])),
-            Loaded(space("a"), Fixed([0.5])),
+            FakeMember(space("a"), ExplainingModel([0.5], [Span(2, 5, 8.0)])),
+            FakeMember(
+                space("b", "a"), ExplainingModel([0.5, 0.5], [Span(0, 1, 0.1), Span(2, 5, 0.2)])
+            ),
+            FakeMember(space("a"), ConstantModel([0.5])),
         ],
         space("a", "b", "c"),
     )
@@ -152,9 +170,9 @@ def test_explanations_of_all_members_that_explain():
         consensus.explain(doc, 2)
 
 
-# -------------------------------------------------------------------------------- in run folders
-
-ONTOLOGY = build(Concept(word, names={"en": word}) for word in ["cat", "dog", "owl", "yak"])
+ONTOLOGY = build_ontology(
+    Concept(word, names={"en": word}) for word in ["cat", "dog", "owl", "yak"]
+)
 TRAIN = Corpus.of(
     Doc(str(i), {"title": f"the {word}", "body": f"of {word} and {other}"}, labels=(word,))
     for i, (word, other) in enumerate([("cat", "dog"), ("dog", "cat"), ("cat", "owl")] * 20)
@@ -163,18 +181,19 @@ LABELS = LabelSpace.of(TRAIN, ONTOLOGY)
 
 
 def run_folder(folder: Path, name: str) -> Path:
-    """A finished run of one of two systems, as training leaves it."""
-    model = {"lexical": Lexical(LexicalConfig()), "popularity": Popularity(PopularityConfig())}[
-        name
-    ]
+    """Write the run folder of one of two systems."""
+    model = {
+        "lexical": LexicalSystem(LexicalConfig()),
+        "popularity": PopularitySystem(PopularityConfig()),
+    }[name]
     model.fit(TRAIN, TRAIN, LABELS)
     (folder / "model").mkdir(parents=True)
     model.save(folder / "model")
     (folder / "config.toml").write_text(dump({"model": {"name": name}}))
     (folder / "decision.json").write_text("{}")
-    store.save_labels(LABELS, folder / "labels.tsv")
+    save_labels(LABELS, folder / "labels.tsv")
     write_ontology(ONTOLOGY, folder / "ontology.json", "json")
-    store.finish(folder, {})
+    write_manifest(folder, {})
     return folder
 
 
@@ -184,7 +203,7 @@ def folders(tmp_path) -> tuple[str, ...]:
     return tuple(str(run_folder(tmp_path / name, name)) for name in names)
 
 
-def test_a_saved_consensus_needs_its_members_no_more(folders, tmp_path):
+def test_a_saved_consensus_does_not_need_the_folders_of_its_members(folders, tmp_path):
     consensus = Consensus(ConsensusConfig(members=folders))
     consensus.fit(TRAIN, TRAIN, LABELS)
     test = Corpus.of([Doc("new", {"title": "a yak", "body": "no cat"})])
@@ -195,15 +214,15 @@ def test_a_saved_consensus_needs_its_members_no_more(folders, tmp_path):
     for folder in folders:
         shutil.rmtree(folder)
 
-    moved = shutil.move(run, tmp_path / "moved")
-    again = Consensus.load(Path(moved) / "model", LABELS)
+    new_place = shutil.move(run, tmp_path / "elsewhere")
+    again = Consensus.load(Path(new_place) / "model", LABELS)
     after = again.rank(test, 4)
     np.testing.assert_array_equal(before.columns, after.columns)
     np.testing.assert_array_equal(before.probabilities, after.probabilities)
     spans = again.explain(next(iter(test)), LABELS.column["yak"])
     assert [next(iter(test)).text[span.start : span.end] for span in spans] == ["yak"]
 
-    files = [path for path in Path(moved).rglob("*") if path.is_file()]
+    files = [path for path in Path(new_place).rglob("*") if path.is_file()]
     assert not any(path.name in ("decision.json", "manifest.json") for path in files)
     assert not any(str(tmp_path).encode() in path.read_bytes() for path in files)
 
@@ -219,32 +238,30 @@ def test_a_consensus_with_a_member_that_reads_keywords_reads_them(folders, tmp_p
     assert Consensus.reads_keywords(tmp_path)
 
 
-def test_exponents_chosen_on_dev_quieten_a_bad_member(folders):
+def test_weights_chosen_on_dev_are_lower_for_a_bad_member(folders):
     dev = Corpus.of(
         Doc(str(i), {"body": f"once a {word}, and much else that has no name"}, labels=(word,))
         for i, word in enumerate(["owl"] * 8 + ["cat"] * 2)
     )
-    # popularity always says cat first; lexical reads the text but has no high opinion of owls.
+    # popularity always ranks cat first; lexical finds owls but gives them a low probability.
     paper = Consensus(ConsensusConfig(members=folders))
     paper.fit(TRAIN, dev, LABELS)
     tuned = Consensus(ConsensusConfig(members=folders, weights="dev"))
     tuned.fit(TRAIN, dev, LABELS)
 
-    def right(model: Consensus) -> int:
+    def count_correct(model: Consensus) -> int:
         best = model.rank(dev, 1).columns[:, 0]
         return sum(
             LABELS.ids[column] == doc.labels[0] for column, doc in zip(best, dev, strict=True)
         )
 
-    assert right(paper) == 2
-    assert right(tuned) == 10
+    assert count_correct(paper) == 2
+    assert count_correct(tuned) == 10
     assert tuned.weights[1] < tuned.weights[0]
 
 
 @pytest.mark.parametrize("join", ["any", "odds"])
-def test_learned_exponents_come_with_calibrated_probabilities_that_are_saved(
-    folders, tmp_path, join
-):
+def test_weights_chosen_on_dev_come_with_a_calibration_that_is_saved(folders, tmp_path, join):
     consensus = Consensus(ConsensusConfig(members=folders, weights="dev", join=join))
     consensus.fit(TRAIN, TRAIN, LABELS)
     ranking, gold = consensus.rank(TRAIN, 4), LABELS.gold(TRAIN)
@@ -252,7 +269,7 @@ def test_learned_exponents_come_with_calibrated_probabilities_that_are_saved(
     assert claimed == pytest.approx(gold.nnz, rel=0.1)
     bare = Consensus(ConsensusConfig(members=folders))
     bare.fit(TRAIN, TRAIN, LABELS)
-    assert float(bare.rank(TRAIN, 4).probabilities.sum()) > 1.3 * gold.nnz  # Eq. 9 claims too much
+    assert float(bare.rank(TRAIN, 4).probabilities.sum()) > 1.3 * gold.nnz  # Eq. 9 overestimates
     consensus.save(tmp_path)
     again = Consensus.load(tmp_path, LABELS).rank(TRAIN, 4)
     np.testing.assert_array_equal(again.probabilities, ranking.probabilities)
@@ -263,19 +280,19 @@ def test_members_that_are_missing_or_too_few_are_refused(folders):
         Consensus(ConsensusConfig(members=folders[:1])).fit(TRAIN, TRAIN, LABELS)
     with pytest.raises(RunError, match="no such run folder"):
         Consensus(ConsensusConfig(members=(folders[0], "nowhere"))).fit(TRAIN, TRAIN, LABELS)
-    with pytest.raises(RunError, match="before it was fitted"):
+    with pytest.raises(RunError, match="before it was trained"):
         Consensus(ConsensusConfig()).rank(DOCS, 3)
 
 
-def test_a_member_that_knows_its_dev_documents_is_named(folders, caplog):
+def test_a_member_that_was_trained_on_dev_documents_is_named(folders, caplog):
     Consensus(ConsensusConfig(members=folders)).fit(TRAIN, TRAIN, LABELS)
     assert not caplog.records
     config = Path(folders[1]) / "config.toml"
     config.write_text(dump({"model": {"name": "popularity"}, "train": {"refit": True}}))
-    store.finish(Path(folders[1]), {})
+    write_manifest(Path(folders[1]), {})
     Consensus(ConsensusConfig(members=folders)).fit(TRAIN, TRAIN, LABELS)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "popularity learned from its dev documents too" in caplog.text
+    assert "popularity was also trained on its dev documents" in caplog.text
 
 
 def test_a_member_that_changed_since_training_is_refused(folders):
@@ -286,11 +303,11 @@ def test_a_member_that_changed_since_training_is_refused(folders):
 
 
 @pytest.mark.parametrize("weights", [[-1.0, 1.0], ["x", 1.0], [float("nan"), 1.0]])
-def test_damaged_exponents_are_refused(folders, tmp_path, weights):
+def test_damaged_weights_are_refused(folders, tmp_path, weights):
     consensus = Consensus(ConsensusConfig(members=folders))
     consensus.fit(TRAIN, TRAIN, LABELS)
     consensus.save(tmp_path)
-    about = json.loads((tmp_path / "consensus.json").read_text())
-    (tmp_path / "consensus.json").write_text(json.dumps(about | {"weights": weights}))
+    table = json.loads((tmp_path / "consensus.json").read_text())
+    (tmp_path / "consensus.json").write_text(json.dumps(table | {"weights": weights}))
     with pytest.raises(RunError):
         Consensus.load(tmp_path, LABELS)

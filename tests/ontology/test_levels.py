@@ -6,21 +6,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from ontodex.ontology.graph import Concept, build
+from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.ontology.levels import (
     REST,
     UNPLACED,
-    assign,
-    for_labels,
-    label_ancestors,
-    label_levels,
+    assign_levels,
+    compute_label_ancestors,
+    compute_label_levels,
     lift,
+    map_to_labels,
 )
 from ontodex.types import Corpus, Doc, LabelSpace
 
 
 def tree(parents, **options):
-    return build(
+    return build_ontology(
         (Concept(label, {"en": label.upper()}, parents=above) for label, above in parents.items()),
         **options,
     )
@@ -47,25 +47,25 @@ DIAMOND = {
 
 def test_the_shallowest_position_counts_and_max_takes_the_deepest():
     ontology = tree(DIAMOND)
-    assert level_of(ontology, assign(ontology)) == {
+    assert level_of(ontology, assign_levels(ontology)) == {
         "a": 1, "b": 1, "a1": 2, "b1": 2, "a2": 3, "short": 2,
     }  # fmt: skip
-    assert level_of(ontology, assign(ontology, rule="max"))["short"] == 4
+    assert level_of(ontology, assign_levels(ontology, rule="max"))["short"] == 4
 
 
 def test_deeper_levels_fold_into_the_last():
     ontology = tree(DIAMOND)
-    levels = assign(ontology, max_level=2)
+    levels = assign_levels(ontology, max_level=2)
     assert levels.n_levels == 2
     assert levels.level.tolist() == [1, 1, 2, 2, 2, 2]
     assert levels.at(1).tolist() == [0, 1]
     with pytest.raises(ValueError, match="at least 1"):
-        assign(ontology, max_level=0)
+        assign_levels(ontology, max_level=0)
 
 
 def test_a_concept_is_in_every_category_it_descends_from():
     ontology = tree(DIAMOND)
-    levels = assign(ontology)
+    levels = assign_levels(ontology)
     assert categories_of(ontology, levels) == {
         "a": {"A"}, "b": {"B"}, "a1": {"A"}, "b1": {"B"}, "a2": {"A", "B"}, "short": {"A", "B"},
     }  # fmt: skip
@@ -76,7 +76,7 @@ def test_the_largest_tops_are_categories_and_the_rest_is_one():
     parents = {f"r{i}": [] for i in range(3)}
     parents |= {f"c{i}{j}": [f"r{i}"] for i in range(3) for j in range(i + 1)}
     ontology = tree(parents)
-    levels = assign(ontology, largest=2)
+    levels = assign_levels(ontology, largest=2)
     assert levels.categories == ("R2", "R1", REST)
     assert categories_of(ontology, levels)["c00"] == {REST}
     assert categories_of(ontology, levels)["r0"] == {REST}
@@ -85,13 +85,13 @@ def test_the_largest_tops_are_categories_and_the_rest_is_one():
 def test_tops_above_the_same_concepts_are_counted_with_all_of_them():
     tops = {f"t{i}": [] for i in range(40)}
     below = {"all": list(tops), **{f"b{i}": ["all"] for i in range(9)}}
-    levels = assign(tree({**tops, **below, "own": ["t7"]}))
+    levels = assign_levels(tree({**tops, **below, "own": ["t7"]}))
     assert levels.categories == ("T7", *(f"T{i}" for i in range(15) if i != 7), REST)
 
 
 def test_a_lone_root_gives_way_to_its_children():
     ontology = tree({"all": [], "x": ["all"], "y": ["all"], "x1": ["x"]})
-    levels = assign(ontology)
+    levels = assign_levels(ontology)
     assert levels.categories == ("X", "Y", REST)
     assert categories_of(ontology, levels) == {
         "all": {REST}, "x": {"X"}, "y": {"Y"}, "x1": {"X"},
@@ -101,7 +101,7 @@ def test_a_lone_root_gives_way_to_its_children():
 
 def test_concepts_without_any_neighbour_have_a_category_of_their_own():
     ontology = tree({"a": [], "a1": ["a"], "b": [], "b1": ["b"], "male": [], "female": []})
-    levels = assign(ontology)
+    levels = assign_levels(ontology)
     assert level_of(ontology, levels)["male"] == 1
     assert categories_of(ontology, levels)["male"] == {UNPLACED}
     assert categories_of(ontology, levels)["female"] == {UNPLACED}
@@ -110,7 +110,7 @@ def test_concepts_without_any_neighbour_have_a_category_of_their_own():
 
 def test_a_flat_list_is_one_level_and_one_category():
     ontology = tree({"a": [], "b": [], "c": []})
-    levels = assign(ontology)
+    levels = assign_levels(ontology)
     assert levels.categories == (UNPLACED,)
     assert levels.level.tolist() == [1, 1, 1]
 
@@ -119,7 +119,7 @@ def test_declared_groups_come_before_tops_and_reach_down():
     ontology = tree(
         DIAMOND | {"c": [], "c1": ["c"]}, categories={"Land": ["a1"], "Sea": ["b", "a1"]}
     )
-    levels = assign(ontology)
+    levels = assign_levels(ontology)
     assert levels.categories == ("Land", "Sea", REST)
     assert categories_of(ontology, levels) == {
         "a": {REST}, "b": {"Sea"}, "a1": {"Land", "Sea"}, "b1": {"Sea"},
@@ -167,7 +167,7 @@ def test_categories_of_any_graph_are_those_of_the_definition(parents, largest, d
         lonely = not parents[label] and not any(label in above for above in parents.values())
         found = {name for name, own in heads.items() if own & at_or_above}
         expected[label] = found or {UNPLACED if lonely else REST}
-    levels = assign(ontology, largest=largest)
+    levels = assign_levels(ontology, largest=largest)
     assert categories_of(ontology, levels) == expected
     used = set().union(*expected.values())
     assert levels.categories == tuple(
@@ -177,7 +177,7 @@ def test_categories_of_any_graph_are_those_of_the_definition(parents, largest, d
 
 def mesh_like():
     """eye is in A and C; tears, below it, only in A by its number; male has no number."""
-    return build(
+    return build_ontology(
         [
             Concept("head", {"en": "Head"}, positions=["A01"]),
             Concept("illness", {"en": "Illness"}, positions=["C04"]),
@@ -195,11 +195,11 @@ def mesh_like():
 
 def test_tree_numbers_decide_level_and_category():
     ontology = mesh_like()
-    levels = assign(ontology)
+    levels = assign_levels(ontology)
     assert level_of(ontology, levels) == {
         "head": 1, "illness": 1, "eye": 2, "tears": 3, "lash": 3, "male": 1, "far": 2,
     }  # fmt: skip
-    assert level_of(ontology, assign(ontology, rule="max"))["far"] == 4
+    assert level_of(ontology, assign_levels(ontology, rule="max"))["far"] == 4
     assert categories_of(ontology, levels) == {
         "head": {"Anatomy"},
         "illness": {"Diseases"},
@@ -212,8 +212,8 @@ def test_tree_numbers_decide_level_and_category():
 
 
 def test_numeric_positions_are_grouped_by_their_first_segment():
-    ontology = build([Concept("x", positions=["1.2"]), Concept("y", positions=["10.3"])])
-    assert assign(ontology).categories == ("1", "10")
+    ontology = build_ontology([Concept("x", positions=["1.2"]), Concept("y", positions=["10.3"])])
+    assert assign_levels(ontology).categories == ("1", "10")
 
 
 def space(ontology, *documents):
@@ -232,10 +232,10 @@ def labels_of(labels, matrix):
 LIFTED = {"a": [], "b": [], "a1": ["a"], "b1": ["b"], "a2": ["a1", "b1"]}
 
 
-def test_gold_is_lifted_to_a_level_as_the_setting_says():
+def test_gold_is_lifted_to_a_level_by_the_setting():
     ontology = tree(LIFTED)
     labels, gold = space(ontology, ("a2",), ("a2", "a1"), ("b",), ())
-    levels, above = for_labels(labels, assign(ontology)), label_ancestors(labels)
+    levels, above = map_to_labels(labels, assign_levels(ontology)), compute_label_ancestors(labels)
 
     def at(level, expand):
         return labels_of(labels, lift(gold, above, levels, level=level, expand=expand))
@@ -254,11 +254,11 @@ def test_levels_of_labels_outside_the_ontology_are_1_in_the_category_without_pos
         ontology,
         ("a2", "stranger"),
     )
-    levels = for_labels(labels, assign(ontology))
+    levels = map_to_labels(labels, assign_levels(ontology))
     column = labels.column["stranger"]
     assert levels.level[column] == 1
     assert levels.categories[int(levels.membership[[column]].indices[0])] == UNPLACED
-    lifted = lift(gold, label_ancestors(labels), levels, level=1, expand="none")
+    lifted = lift(gold, compute_label_ancestors(labels), levels, level=1, expand="none")
     assert labels_of(labels, lifted) == [{"stranger"}]
     assert np.diff(levels.membership.indptr).min() == 1
 
@@ -269,17 +269,17 @@ def test_gold_past_the_label_space_is_at_no_level_and_keeps_its_columns_empty():
     other = Corpus.of([Doc("0", {"text": "t"}, labels=("a2", "unheard of"))])
     gold = labels.gold(other)
     assert gold.shape == (1, len(labels) + 1)
-    levels, above = for_labels(labels, assign(ontology)), label_ancestors(labels)
+    levels, above = map_to_labels(labels, assign_levels(ontology)), compute_label_ancestors(labels)
     lifted = lift(gold, above, levels, level=1, expand="all")
     assert lifted.shape == gold.shape
     assert lifted.dtype == gold.dtype
     assert labels_of(labels, lifted) == [{"a", "b"}]
 
 
-def test_columns_of_labels_stand_above_each_other_as_concepts_do():
+def test_ancestors_of_label_columns_follow_those_of_concepts():
     ontology = tree(LIFTED)
     labels, _ = space(ontology, ("b1", "a2"))  # seen labels come first, so columns are not concepts
-    above = label_ancestors(labels)
+    above = compute_label_ancestors(labels)
     assert isinstance(above, csr_array)
     found = labels_of(labels, above)
     assert found[labels.column["a2"]] == {"a", "b", "a1", "b1"}
@@ -290,17 +290,17 @@ def test_columns_of_labels_stand_above_each_other_as_concepts_do():
 def test_levels_of_labels_are_the_same_without_their_categories(rule):
     for ontology in (tree(DIAMOND), mesh_like()):
         labels, _ = space(ontology, (ontology.ids[-1], "stranger"))
-        whole = for_labels(labels, assign(ontology, max_level=3, rule=rule))
-        alone = label_levels(labels, max_level=3, rule=rule)
+        whole = map_to_labels(labels, assign_levels(ontology, max_level=3, rule=rule))
+        alone = compute_label_levels(labels, max_level=3, rule=rule)
         np.testing.assert_array_equal(alone, whole.level)
         assert alone.dtype == whole.level.dtype
 
 
 def test_without_an_ontology_every_label_is_at_level_1():
     labels, _ = space(None, ("x", "y"))
-    assert label_levels(labels).tolist() == [1, 1]
+    assert compute_label_levels(labels).tolist() == [1, 1]
 
 
 def test_no_ontology_means_no_ancestors():
     labels, _ = space(None, ("x",))
-    assert label_ancestors(labels).nnz == 0
+    assert compute_label_ancestors(labels).nnz == 0

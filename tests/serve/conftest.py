@@ -14,17 +14,17 @@ import pytest
 import requests
 from starlette.testclient import TestClient
 
-from ontodex.ontology.graph import Concept
-from ontodex.ontology.graph import build as build_ontology
-from ontodex.recipe import train
-from ontodex.run import load
-from ontodex.serve.api import application
+from ontodex.ontology.graph import Concept, build_ontology
+from ontodex.runs.recipe import train
+from ontodex.runs.run import load
+from ontodex.serve.api import build_application
+from ontodex.serve.api_keys import ApiKeys
+from ontodex.serve.batcher import Batcher
 from ontodex.serve.database import Database
-from ontodex.serve.engine import Engine
-from ontodex.serve.figures import Figures
-from ontodex.serve.keys import Keys
-from ontodex.serve.ranked import Local
-from ontodex.serve.served import Card, Served
+from ontodex.serve.metrics import ServiceMetrics
+from ontodex.serve.ranker import LocalRanker
+from ontodex.serve.run_metadata import RunMetadata
+from ontodex.serve.run_view import RunView
 from ontodex.serve.service import ServeConfig, Service
 from ontodex.types import Corpus, Doc
 
@@ -61,13 +61,13 @@ DOCS = [
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("serve") / "small"
     tables = {"model": {"name": "knn"}, "decide": {"rule": "ofo"}}
-    train(tables, out, train=Corpus.of(DOCS), dev=Corpus.of(DOCS), ontology=ONTOLOGY)
+    train(config=tables, out=out, train=Corpus.of(DOCS), dev=Corpus.of(DOCS), ontology=ONTOLOGY)
     return out
 
 
 @pytest.fixture(scope="session")
-def served(run_folder: Path) -> Served:
-    return Served("small", Card.open(run_folder))
+def served(run_folder: Path) -> RunView:
+    return RunView("small", RunMetadata.open(run_folder))
 
 
 @dataclass
@@ -90,7 +90,7 @@ Launch = Callable[..., Server]
 
 @pytest.fixture
 def launch(run_folder: Path, tmp_path: Path) -> Iterator[Launch]:
-    """`ontodex serve` with these arguments; whatever still runs at the end is killed."""
+    """Start `ontodex serve` with these arguments; processes left at the end are killed."""
     with ExitStack() as stack:
 
         def start_process(*arguments: str, database: str | None = None) -> Server:
@@ -118,26 +118,26 @@ Start = Callable[..., TestClient]
 
 
 @pytest.fixture
-def start(served: Served, tmp_path: Path) -> Iterator[Start]:
+def start(served: RunView, tmp_path: Path) -> Iterator[Start]:
     """A client of a service with these settings; `runs` in place of the one small run."""
     with ExitStack() as stack:
 
-        def client(runs: dict[str, Served] | None = None, **settings: Any) -> TestClient:
+        def client(runs: dict[str, RunView] | None = None, **settings: Any) -> TestClient:
             settings.setdefault("database", str(tmp_path / "decisions.sqlite"))
             config = ServeConfig(**settings)
             runs = {"small": served} if runs is None else runs
-            figures = Figures()
-            engine = Engine(
-                {name: Local(load(one.run.folder)) for name, one in runs.items()},
+            metrics = ServiceMetrics()
+            batcher = Batcher(
+                {name: LocalRanker(load(one.metadata.folder)) for name, one in runs.items()},
                 capacity=config.queue,
                 batch=config.batch,
                 timeout=config.timeout,
-                observe=figures.batch,
+                observe=metrics.record_batch,
             )
-            keys = None if config.keys is None else Keys(config.keys)
+            keys = None if config.keys is None else ApiKeys(config.keys)
             database = Database.open(config.database)
-            service = Service(config, runs, database, keys, figures, engine)
-            app = application(service)
+            service = Service(config, runs, database, keys, metrics, batcher)
+            app = build_application(service)
             return stack.enter_context(TestClient(app, base_url="http://localhost"))
 
         yield client

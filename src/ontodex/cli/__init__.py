@@ -1,9 +1,14 @@
-"""The commands. Each is short: the library does the work, and says what a library user would see.
+"""The commands: each is a thin call of the Python API.
+
+    app       the program: shared options, output, errors as one sentence and exit code 2
+    corpora   demo, data, ontology, convert, check, prepare
+    runs      train, evaluate, suggest, explain, index, compare, experiment, update
+    service   serve, learn, keys
 
 Nothing heavy is imported here, so that `ontodex --help` answers at once.
 """
 
-from ontodex.cli import data, runs, service
+from ontodex.cli import corpora, runs, service
 from ontodex.cli.app import app, main
 
-__all__ = ["app", "data", "main", "runs", "service"]
+__all__ = ["app", "corpora", "main", "runs", "service"]

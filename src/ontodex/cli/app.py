@@ -1,19 +1,20 @@
-"""What all commands share: the program itself, options, and how answers and errors are said."""
+"""The program that all commands share: options, output, and errors as one sentence."""
 
 from __future__ import annotations
 
 import json
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
 
-from ontodex import __version__, progress
+from ontodex import __version__
 from ontodex.errors import OntodexError
+from ontodex.io import progress
 
 if TYPE_CHECKING:
     from ontodex.types import Ontology
@@ -44,25 +45,33 @@ Set = Annotated[
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command; our errors become one sentence and exit code 2, never a traceback."""
+    """Run a command; an error is one sentence and exit code 2, never a traceback."""
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
-    for chatty in ("gensim", "faiss"):  # one reports every pass, the other every file it tries
-        logging.getLogger(chatty).setLevel(logging.WARNING)
-    progress.show()
+    for name in ("gensim", "faiss"):  # they log every pass and every file that they try
+        logging.getLogger(name).setLevel(logging.WARNING)
+    progress.show_bars()
     try:
         app(arguments)
     except OntodexError as error:
-        complain(str(error), error.hint)
+        print_error(str(error), error.hint)
         raise SystemExit(2) from error
-    except MemoryError as error:
-        complain("the machine's memory is used up", "use a smaller corpus or batch")
+    except (MemoryError, ImportError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        print_error("the machine's memory is used up", "use a smaller corpus or batch")
         raise SystemExit(2) from error
     except OSError as error:
-        complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        print_error(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         raise SystemExit(2) from error
 
 
-def complain(message: str, hint: str = "") -> None:
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether memory ran out: loading a library and PyTorch have other errors for it."""
+    texts = ("failed to map segment", "allocate memory", "can't start new thread")
+    return isinstance(error, MemoryError) or any(text in str(error) for text in texts)
+
+
+def print_error(message: str, hint: str = "") -> None:
     typer.echo(f"ontodex: {message}", err=True)
     if hint:
         typer.echo(f"  try: {hint}", err=True)
@@ -83,23 +92,26 @@ def _options(
     pass
 
 
-def ontology_at(path: Path | None) -> Ontology | None:
-    from ontodex.ontology import read_ontology
+def read_ontology_option(path: Path | None) -> Ontology | None:
+    from ontodex.ontology.open import read_ontology
 
     return None if path is None else read_ontology(path)
 
 
-def warn_of_language(language: str | None, ontology: Ontology | None) -> None:
-    """Say so where names cannot come in the language asked for."""
+def warn_missing_language(language: str | None, ontology: Ontology | None) -> None:
+    """Warn where the ontology has no names in the language asked for."""
     if language is None:
         return
     if ontology is None:
-        complain(f"--language {language}: this run has no ontology, so ids stand for names")
+        print_error(
+            f"--language {language}: this run has no ontology, so ids are shown instead of names"
+        )
     elif language not in ontology.names:
         tags = ("no stated language" if tag == "und" else tag for tag in sorted(ontology.names))
         known = ", ".join(tags) or "none"
-        complain(f"--language {language}: not one of the ontology, whose names are in {known}")
+        print_error(f"--language {language}: not one of the ontology, whose names are in {known}")
 
 
-def answer(value: Any, as_json: bool, text: Any) -> None:
+def print_answer(value: Any, as_json: bool, text: Callable[[], str]) -> None:
+    """Print the value as JSON for programs, or the text for people."""
     typer.echo(json.dumps(value, indent=1, ensure_ascii=False) if as_json else text())

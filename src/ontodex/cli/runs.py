@@ -1,4 +1,4 @@
-"""Commands that make a run folder, or ask one."""
+"""Commands that train a run folder or use one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
+import ontodex
 from ontodex.cli.app import (
     Device,
     Json,
@@ -17,10 +18,9 @@ from ontodex.cli.app import (
     OntologyPath,
     Set,
     Text,
-    answer,
     app,
-    ontology_at,
-    warn_of_language,
+    print_answer,
+    warn_missing_language,
 )
 from ontodex.errors import ConfigError, RunError
 
@@ -36,26 +36,17 @@ def train(
     set_: Set = None,
     device: Device = "auto",
 ) -> None:
-    """Train a system and leave a run folder. Started again after a kill, it goes on.
+    """Train a system and write a run folder. Started again after a kill, it continues.
 
     ontodex train --model popularity --train train.jsonl --ontology ontology.json --out runs/floor
     """
     from ontodex.config import read as read_config
-    from ontodex.read import open_corpus
-    from ontodex.recipe import claimed, learn
-    from ontodex.settings import resolve
 
     named = [f"model.name={json.dumps(model)}"] if model else []
-    chosen = resolve(read_config(config, [*named, *(set_ or [])]))
-    with claimed(out, chosen):  # a bad setting or folder is known before a file is read
-        run = learn(
-            chosen,
-            out,
-            train=open_corpus(train),
-            dev=None if dev is None else open_corpus(dev),
-            ontology=ontology_at(ontology),
-            device=device,
-        )
+    tables = read_config(config, [*named, *(set_ or [])])
+    run = ontodex.train(
+        train=train, dev=dev, ontology=ontology, out=out, device=device, config=tables
+    )
     about = run.about
     typer.echo(
         f"{about['model']}: {about['labels']:,} labels from {about['train']['documents']:,} "
@@ -70,15 +61,12 @@ def evaluate(
     as_json: Json = False,
     device: Device = "auto",
 ) -> None:
-    """Every metric against a labelled corpus; metrics.json and report.html go into the run.
+    """Compute all metrics on a labelled corpus; write metrics.json and report.html into the run.
 
     ontodex evaluate runs/floor test.jsonl
     """
-    from ontodex.read import open_corpus
-    from ontodex.run import load
-
-    metrics = load(run, device=device).evaluate(open_corpus(corpus), report=True)
-    answer(metrics.to_dict(), as_json, metrics.text)
+    metrics = ontodex.evaluate(run, corpus, report=True, device=device)
+    print_answer(metrics.to_dict(), as_json, metrics.to_text)
 
 
 @app.command()
@@ -92,28 +80,29 @@ def suggest(
     as_json: Json = False,
     device: Device = "cpu",
 ) -> None:
-    """The concepts that fit a text: names, ids, probabilities, place in the ontology.
+    """Suggest concepts for a text: names, ids, probabilities, place in the ontology.
 
     ontodex suggest runs/floor "Brown trout return to the restored city stream."
     """
-    from ontodex.given import document
-    from ontodex.outline import instead, left_out, lines, outline, rows, suggestion_lines
-    from ontodex.run import load
+    from ontodex.corpora.text_argument import read_document
+    from ontodex.render import outline
+    from ontodex.runs.run import suggest_in_context
 
-    loaded, doc = load(run, device=device), document(text, keyword)
+    loaded, doc = ontodex.load(run, device=device), read_document(text, keyword)
     ontology = loaded.labels.ontology
-    warn_of_language(language, ontology)
-    found = loaded.suggested(doc, limit=limit, threshold=threshold, language=language)
+    warn_missing_language(language, ontology)
+    found = suggest_in_context(loaded, doc, limit=limit, threshold=threshold, language=language)
     if not found.shown:
-        answer([], as_json, lambda: instead(loaded, doc, threshold, language))
+        print_answer([], as_json, lambda: outline.describe_no_suggestion(found, threshold))
         return
     if ontology is None:
         plain = [dataclasses.asdict(suggestion) for suggestion in found.shown]
-        answer(plain, as_json, lambda: suggestion_lines(found.shown))
+        print_answer(plain, as_json, lambda: outline.format_suggestions(found.shown))
     else:
-        places = outline(found, ontology, language=language)
-        answer(rows(places), as_json, lambda: "\n".join(lines(places)))
-    if not as_json and (more := left_out(found, threshold)):
+        places = outline.build_outline(found, ontology, language=language)
+        rows = outline.outline_to_rows(places)
+        print_answer(rows, as_json, lambda: "\n".join(outline.format_outline(places)))
+    if not as_json and (more := outline.describe_hidden(found, threshold)):
         typer.echo(more)
 
 
@@ -122,43 +111,44 @@ def explain(
     run: Annotated[Path, Argument(help="Run folder.")],
     text: Text,
     label: Annotated[
-        str | None, Option(help="Concept id or name; else the best one, or how the set was chosen.")
+        str | None, Option(help="Concept id or name; else the best one, or the steps of the set.")
     ] = None,
     html: Annotated[Path | None, Option(help="Also write a page with the highlights.")] = None,
     keyword: Keywords = None,
     as_json: Json = False,
     device: Device = "cpu",
 ) -> None:
-    """The text with the words that speak for a concept, in colour.
+    """Show the text with the words that support a concept, in colour.
 
-    Where there are no colours, as in a file, words are marked: **strong** and *weaker* ones for the
-    concept, ~~words~~ against it.
+    Without colours, as in a file, words are marked: **strong** and *weaker* ones support the
+    concept, ~~words~~ are evidence against it.
 
-    Without a label, a system that chooses a set label by label shows how it did: what each choice
-    looked at, and the coverage of each level of the ontology.
+    Without a label, a system that generates label sets step by step shows its steps: the attention
+    of each step, and the coverage of each level of the ontology.
 
     ontodex explain runs/parabel article.txt --label "Water quality"
     """
-    from ontodex.explain import highlighted, page, set_page, set_picture, set_to_dict, to_dict
-    from ontodex.files import write_text
-    from ontodex.given import document
-    from ontodex.run import load
+    from ontodex.corpora.text_argument import read_document
+    from ontodex.io.files import write_text
+    from ontodex.render import explanation, set_attention
+    from ontodex.runs.run import explain_set
 
-    loaded, doc = load(run, device=device), document(text, keyword)
-    if label is None and loaded.is_stepwise:
-        attention = loaded.explain_set(doc)
+    loaded, doc = ontodex.load(run, device=device), read_document(text, keyword)
+    steps = explain_set(loaded, doc) if label is None else None
+    if steps is not None:
         if html is not None:
-            write_text(html, set_page(attention, loaded.labels))
-        record = set_to_dict(attention, loaded.labels)
-        answer(record, as_json, lambda: set_picture(attention, loaded.labels))
+            write_text(html, set_attention.set_attention_page(steps, loaded.labels))
+        record = set_attention.set_attention_to_dict(steps, loaded.labels)
+        text_of_steps = set_attention.format_set_attention(steps, loaded.labels)
+        print_answer(record, as_json, lambda: text_of_steps)
         return
-    explanation = loaded.explain(doc, label)
+    found = loaded.explain(doc, label)
     if html is not None:
-        write_text(html, page(explanation))
+        write_text(html, explanation.explanation_page(found))
     if as_json:
-        answer(to_dict(explanation), True, str)
+        print_answer(explanation.explanation_to_dict(found), True, str)
     else:
-        highlighted(explanation)
+        explanation.print_explanation(found)
 
 
 @app.command()
@@ -183,17 +173,18 @@ def index(
     as_json: Json = False,
     device: Device = "cpu",
 ) -> None:
-    """The concepts of many documents, as a table. Started again after a kill, it goes on.
+    """Index many documents into a table. Started again after a kill, it continues.
 
     ontodex index runs/parabel articles.jsonl articles-indexed.csv
     """
-    from ontodex.index import Places
-    from ontodex.index import index as index_documents
-    from ontodex.train import store
+    from ontodex.runs.folder import is_finished
+    from ontodex.runs.index.job import index_documents
+    from ontodex.runs.index.resume import JobFiles
 
-    if language is not None and store.is_finished(run):
+    if language is not None and is_finished(run):
         own = run / "ontology.json"
-        warn_of_language(language, ontology_at(own if own.exists() else None))
+        warn_missing_language(language, ontodex.read_ontology(own) if own.exists() else None)
+    # Not `Run.index`: the workers load the run, and this process need not.
     done = index_documents(
         run,
         source,
@@ -206,15 +197,15 @@ def index(
         ray=ray,
         device=device,
     )
-    rejected = f"; {done.rejected:,} rejected, see {Places(out).rejects}" if done.rejected else ""
+    rejected = f"; {done.rejected:,} rejected, see {JobFiles(out).rejects}" if done.rejected else ""
     text = f"{done.documents:,} documents indexed in {out}{rejected}"
-    answer(dataclasses.asdict(done), as_json, lambda: text)
+    print_answer(dataclasses.asdict(done), as_json, lambda: text)
 
 
 @app.command()
 def compare(
     runs: Annotated[list[Path], Argument(metavar="RUN...", help="Two run folders or more.")],
-    on: Annotated[Path, Option("--on", help="Labelled corpus.")],
+    corpus: Annotated[Path, Option("--corpus", "--on", help="Labelled corpus.")],
     consensus: Annotated[
         bool, Option("--consensus", help="Add the consensus of all runs as one more system.")
     ] = False,
@@ -226,12 +217,11 @@ def compare(
     as_json: Json = False,
     device: Device = "auto",
 ) -> None:
-    """Runs side by side on the same documents: metrics, ranks, significance, overlap.
+    """Compare runs on the same documents: metrics, ranks, significance, overlap.
 
-    ontodex compare runs/linear runs/parabel --on test.jsonl --consensus
+    ontodex compare runs/linear runs/parabel --corpus test.jsonl --consensus
     """
-    from ontodex.comparison import compare_folders, save_consensus
-    from ontodex.read import open_corpus
+    from ontodex.runs.compare import save_consensus
 
     if (out is None) != (train is None) or (out is not None and not consensus):
         raise ConfigError(
@@ -240,11 +230,10 @@ def compare(
             "to compare only",
         )
     if out is not None and train is not None:
-        dev_corpus = None if dev is None else open_corpus(dev)
-        save_consensus(runs, out, train_corpus=open_corpus(train), dev=dev_corpus, device=device)
+        save_consensus(runs, out, train_corpus=train, dev=dev, device=device)
         runs, consensus = [*runs, out], False
-    found = compare_folders(runs, open_corpus(on), consensus=consensus, device=device)
-    answer(found.to_dict(), as_json, found.text)
+    found = ontodex.compare(runs, corpus, consensus=consensus, device=device)
+    print_answer(found.to_dict(), as_json, found.text)
 
 
 @app.command()
@@ -264,7 +253,7 @@ def experiment(
 
     ontodex experiment experiments/sample.toml
     """
-    from ontodex.experiment import run_experiment
+    from ontodex.runs.experiment.execute import run_experiment
 
     folder = out or Path("runs") / file.stem
     results = run_experiment(file, folder, root=root or Path(), device=device, workers=workers)
@@ -273,8 +262,8 @@ def experiment(
     if failed := results.failures():
         raise RunError(
             f"failed: {', '.join(failed)}",
-            hint="the same command when what is said below the tables is mended; it keeps what is "
-            "finished",
+            hint="correct the causes listed below the tables and start the same command again; "
+            "finished runs are kept",
         )
 
 
@@ -284,17 +273,15 @@ def update(
     corpus: Annotated[Path, Argument(help="New labelled documents; labels may be new too.")],
     device: Device = "auto",
 ) -> None:
-    """Put new documents into a run without retraining.
+    """Add new documents to a run without training.
 
     ontodex update runs/dxml new.jsonl
     """
-    from ontodex.read import open_corpus
-    from ontodex.recipe import update as update_run
-    from ontodex.run import load
+    from ontodex.runs.update import update_run
 
-    before = load(run)
-    updated = update_run(run, open_corpus(corpus), device=device)
-    documents = updated.n_taken - before.n_taken
+    before = ontodex.load(run)
+    updated = update_run(run, corpus, device=device)
+    documents = updated.n_updated - before.n_updated
     labels = len(updated.labels) - len(before.labels)
     typer.echo(
         f"{documents:,} documents and {labels:,} new labels are now in {run}; evaluate it again"

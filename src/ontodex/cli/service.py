@@ -1,45 +1,76 @@
-"""Commands of the service: serve, keys for it, and what it teaches a run."""
+"""Commands of the service: serve, keys, and learn from decisions."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer import Argument, Option
+from typer import Argument, CallbackParam, Option
 
-from ontodex.cli.app import Device, Json, answer, app
+from ontodex.cli.app import Device, Json, app, print_answer
+from ontodex.errors import ConfigError
 
-keys_app = typer.Typer(help="Keys for the service; the file holds hashes.", no_args_is_help=True)
+keys_app = typer.Typer(
+    help="Manage the keys of the service; the file holds only hashes.", no_args_is_help=True
+)
 app.add_typer(keys_app, name="keys")
+
+DATABASE_VARIABLE = "ONTODEX_DATABASE"
+
+
+def refuse_password(context: typer.Context, parameter: CallbackParam, value: str) -> str:
+    """Refuse a URL with a password on the command line, which every user of the machine can read.
+
+    The environment variable may have one.
+    """
+    source = context.get_parameter_source(parameter.name or "")
+    is_typed = source is not None and source.name == "COMMANDLINE"
+    if is_typed and re.search(r"://[^/@]*:[^/@]+@|[?&]password=", value):
+        raise ConfigError(
+            "--database has a password, and every user of this machine can read a command line",
+            hint=f"set {DATABASE_VARIABLE} in the environment, or keep the password in ~/.pgpass",
+        )
+    return value
 
 
 @app.command()
 def serve(
-    runs: Annotated[list[Path], Argument(metavar="RUN...", help="Run folders, the usual first.")],
-    host: Annotated[str, Option(help="Address to bind; other than loopback needs keys.")] = (
+    runs: Annotated[
+        list[Path], Argument(metavar="RUN...", help="Run folders; the first is the default.")
+    ],
+    host: Annotated[str, Option(help="Address to bind; any but loopback needs --keys.")] = (
         "127.0.0.1"
     ),
-    port: Annotated[int, Option(help="0 takes any free one.")] = 8000,
-    database: Annotated[str, Option(help="SQLite file, or a URL such as postgresql://...")] = (
-        "decisions.sqlite"
-    ),
+    port: Annotated[int, Option(help="Port; 0 takes any free one.")] = 8000,
+    database: Annotated[
+        str,
+        Option(
+            help="SQLite file, or a URL such as postgresql://...; with a password only in the "
+            "environment.",
+            envvar=DATABASE_VARIABLE,
+            callback=refuse_password,
+        ),
+    ] = "decisions.sqlite",
     keys: Annotated[Path | None, Option(help="File of `ontodex keys add`.")] = None,
-    user_header: Annotated[str, Option(help="Header in which a proxy says who asks.")] = "",
+    user_header: Annotated[str, Option(help="Header in which a proxy sends the user's name.")] = "",
     proxy: Annotated[
-        list[str] | None, Option(help="Address of that proxy; else loopback. May be repeated.")
+        list[str] | None, Option(help="Address of that proxy (default loopback). Repeatable.")
     ] = None,
-    name: Annotated[
-        list[str] | None, Option(help="Host name by which it is reached. May be repeated.")
+    allowed_host: Annotated[
+        list[str] | None, Option(help="Host name under which clients reach it. Repeatable.")
     ] = None,
-    max_body: Annotated[int, Option(help="Bytes of a body.")] = 2_000_000,
-    max_upload: Annotated[int, Option(help="Bytes of an upload.")] = 20_000_000,
-    queue: Annotated[int, Option(help="Documents that may wait; more are refused.")] = 256,
-    batch: Annotated[int, Option(help="Documents that are ranked together.")] = 64,
-    timeout: Annotated[float, Option(help="Seconds for an answer.")] = 30.0,
+    max_body: Annotated[int, Option(help="Largest body of a request, in bytes.")] = 2_000_000,
+    max_upload: Annotated[int, Option(help="Largest upload, in bytes.")] = 20_000_000,
+    queue: Annotated[
+        int, Option(help="Documents that may wait; further requests are refused.")
+    ] = 256,
+    batch: Annotated[int, Option(help="Documents ranked together.")] = 64,
+    timeout: Annotated[float, Option(help="Seconds until an answer is given up.")] = 30.0,
     device: Device = "cpu",
 ) -> None:
-    """Serve runs: REST, the REST of Annif under /v1, and the curator's page.
+    """Serve runs over HTTP: REST, the REST API of Annif under /v1, and the curator's page.
 
     ontodex serve runs/parabel --port 8000
     """
@@ -57,7 +88,7 @@ def serve(
         keys=keys,
         user_header=user_header,
         proxies=tuple(proxy or ServeConfig.proxies),
-        names=tuple(name or ()),
+        allowed_hosts=tuple(allowed_host or ()),
         max_body=max_body,
         max_upload=max_upload,
         queue=queue,
@@ -71,13 +102,18 @@ def serve(
 @app.command()
 def learn(
     run: Annotated[Path, Argument(help="Run folder.")],
-    database: Annotated[str, Option(help="SQLite file or URL, as `ontodex serve` had it.")] = (
-        "decisions.sqlite"
-    ),
+    database: Annotated[
+        str,
+        Option(
+            help="SQLite file or URL that `ontodex serve` uses.",
+            envvar=DATABASE_VARIABLE,
+            callback=refuse_password,
+        ),
+    ] = "decisions.sqlite",
     as_json: Json = False,
     device: Device = "cpu",
 ) -> None:
-    """Learn thresholds and documents from curators' decisions; says what it changed.
+    """Learn thresholds and documents from curators' decisions, and print the effect.
 
     ontodex learn runs/parabel --database decisions.sqlite
     """
@@ -87,49 +123,49 @@ def learn(
     from ontodex.serve.database import Database
     from ontodex.serve.learn import learn as learn_decisions
 
-    opened = Database.open(database, make=False)
+    decisions = Database.open(database, create=False)
     try:
-        lesson = learn_decisions(run, opened, device=device)
+        result = learn_decisions(run, decisions, device=device)
     finally:
-        opened.close()
-    answer(lesson.to_dict(), as_json, lesson.text)
+        decisions.close()
+    print_answer(result.to_dict(), as_json, result.render_text)
 
 
 @keys_app.command("add")
 def keys_add(
-    file: Annotated[Path, Argument(metavar="KEYS", help="File of keys, made if missing.")],
-    name: Annotated[str, Argument(help="Who gets it; signs the decisions.")],
+    file: Annotated[Path, Argument(metavar="KEYS", help="File of keys; created if missing.")],
+    name: Annotated[str, Argument(help="Name of the owner; it signs decisions.")],
 ) -> None:
-    """Make a key and print it: it is nowhere else.
+    """Make a key and print it once; the file holds only its hash.
 
     ontodex keys add keys.tsv ada
     """
-    from ontodex.serve import keys
+    from ontodex.serve import api_keys
 
-    typer.echo(keys.add(file, name))
+    typer.echo(api_keys.add_key(file, name))
 
 
 @keys_app.command("list")
 def keys_list(file: Annotated[Path, Argument(metavar="KEYS", help="File of keys.")]) -> None:
-    """Who has a key, and since when.
+    """List the names that have a key, with its date.
 
     ontodex keys list keys.tsv
     """
-    from ontodex.serve import keys
+    from ontodex.serve import api_keys
 
-    for name, day in keys.names(file).items():
+    for name, day in api_keys.list_keys(file).items():
         typer.echo(f"{day}  {name}")
 
 
 @keys_app.command("remove")
 def keys_remove(
     file: Annotated[Path, Argument(metavar="KEYS", help="File of keys.")],
-    name: Annotated[str, Argument(help="Whose key is taken away.")],
+    name: Annotated[str, Argument(help="Name of the owner.")],
 ) -> None:
-    """Take a key away; a service that runs notices at once.
+    """Remove a key; a running service refuses it at once.
 
     ontodex keys remove keys.tsv ada
     """
-    from ontodex.serve import keys
+    from ontodex.serve import api_keys
 
-    keys.remove(file, name)
+    api_keys.remove_key(file, name)

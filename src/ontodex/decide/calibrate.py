@@ -1,9 +1,9 @@
-"""Scores into probabilities that mean what they say: of labels given 0.7, seven in ten are true.
+"""Calibration by isotonic regression: of labels with a probability of 0.7, seven in ten are true.
 
-    dev ranking, gold ─ bins of equal size ─ pool adjacent violators ─ knots ─ lines between them
+    dev ranking, gold - bins of equal size - pool adjacent violators - knots - lines between them
 
-The map rises strictly, so the order of labels within a document, and with it P@k, stays as it was.
-It starts from a system's own score in [0, 1], whatever that is, and knows nothing else about it.
+The map rises strictly, so the order of labels within a document, and with it P@k, does not change.
+Its input is a system's own score in [0, 1], whatever its meaning.
 """
 
 from __future__ import annotations
@@ -16,35 +16,39 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ontodex.decide.threshold import entries
+from ontodex.decide.entries import list_entries
 from ontodex.errors import RunError
+from ontodex.io.json_schema import parse_record
 from ontodex.types import Ranking
 
 _BINS = 200
-_SMALLEST_BIN = 30  # answers; fewer say too little about a share
+_SMALLEST_BIN = 30  # entries; fewer give no reliable share
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """A rising line through knots (score, share of true labels) from (0, 0) to (1, 1).
 
-    Without knots it changes nothing: that is the calibration of a system without dev documents.
+    Without knots it is the identity: the calibration of a system without dev documents.
     """
 
     scores: NDArray[np.float64]
     shares: NDArray[np.float64]
 
     @classmethod
-    def none(cls) -> Self:
+    def identity(cls) -> Self:
+        """Return the calibration that changes nothing."""
         return cls(np.empty(0), np.empty(0))
 
     @classmethod
     def fit(cls, ranking: Ranking, gold: csr_array) -> Self:
-        """Learn from a ranking of documents the system was not trained on; of documents without
-        any label there is nothing to learn."""
+        """Fit to a ranking of documents that the system was not trained on.
+
+        Without any gold label it is the identity.
+        """
         if not gold.nnz:
-            return cls.none()
-        found = entries(ranking, gold)
+            return cls.identity()
+        found = list_entries(ranking, gold)
         order = np.argsort(found.probabilities, kind="stable")
         scores, hits = found.probabilities[order], found.hits[order]
         size = max(_SMALLEST_BIN, len(scores) // _BINS)
@@ -66,31 +70,37 @@ class Calibration:
                 raise RunError(f"the {name} of a calibration must rise strictly between 0 and 1")
 
     def apply(self, ranking: Ranking) -> Ranking:
-        """The same order with calibrated probabilities."""
-        values = self.probability(ranking.probabilities)
+        """Return the ranking in the same order with calibrated probabilities."""
+        values = self.calibrate(ranking.probabilities)
         return Ranking(ranking.columns, values.astype(np.float32))
 
-    def probability(self, scores: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """The chance that an answer with this score is true."""
+    def calibrate(self, scores: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+        """Return the probability that a label with this score is true."""
         knots = np.array([0.0, *self.scores, 1.0]), np.array([0.0, *self.shares, 1.0])
         return np.asarray(np.interp(scores, *knots), dtype=np.float64)
 
     def to_json(self) -> dict[str, list[float]]:
+        """Return plain values that `from_json` reads back."""
         return {"scores": self.scores.tolist(), "shares": self.shares.tolist()}
 
     @classmethod
     def from_json(cls, table: Any) -> Self:
-        """What `to_json` gave; refuses what is not a rising map."""
-        try:
-            scores = np.array(table["scores"], dtype=np.float64)
-            return cls(scores, np.array(table["shares"], dtype=np.float64))
-        except (KeyError, TypeError, ValueError) as error:
-            raise RunError(f"the calibration cannot be read ({error})") from error
+        """Read what `to_json` wrote; refuse a map that does not rise."""
+        knots = parse_record(_Knots, table, "calibration")
+        return cls(np.array(knots.scores), np.array(knots.shares))
+
+
+@dataclass(frozen=True)
+class _Knots:
+    """A calibration as JSON."""
+
+    scores: tuple[float, ...]
+    shares: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class _Pool:
-    """Neighbouring answers that get one knot."""
+    """Neighbouring entries that get one knot."""
 
     count: int
     total: float  # of the scores
@@ -99,20 +109,19 @@ class _Pool:
 
     @property
     def score(self) -> float:
+        """The mean score."""
         return self.total / self.count
 
     @property
     def share(self) -> float:
-        """Half a hit and half a miss a bin are added, so that no share is 0 or 1."""
+        """The share of true labels, with half a hit and half a miss per bin, so never 0 or 1."""
         return (self.hits + self.bins / 2) / (self.count + self.bins)
 
     def join(self, other: _Pool) -> _Pool:
+        """Return one pool with the entries of both."""
         return _Pool(
             self.count + other.count,
             self.total + other.total,
             self.hits + other.hits,
             self.bins + other.bins,
         )
-
-
-__all__ = ["Calibration"]

@@ -1,8 +1,9 @@
-"""Stage 3, text to numbers: tokens once, everything after them is array work.
+"""Text to numbers: a corpus is tokenised once, everything after that works on arrays.
 
-    Corpus ─ tokens ─┬─ vocabulary ─ batches            (neural systems; vectors for the words)
-                     └─ tfidf ─ matrix                  (linear systems, neighbours, label trees)
+    Corpus - tokens -+- vocabulary - batches            (networks; `vectors` of the words)
+                     +- tfidf - matrix                  (linear systems, neighbours, label trees)
 
-`cache` keeps results beside the corpus, `prepare` makes a folder that travels to a machine that has
-only the core, `phrases` and `languages` know about words.
+`cache` saves results beside the corpus; `prepare` writes a folder for a machine that has only the
+core. `phrases` extracts keywords, `languages` has stop words and lemmas, `label_graph` and
+`skip_gram` compute label vectors.
 """

@@ -1,39 +1,25 @@
-"""Documents of similar length padded together. Numpy only; torch turns a `Batch` into tensors.
+"""Plans of batches with documents of similar length, so that there is little padding.
 
-Promises: each document comes once an epoch; the order depends on the seed and the epoch alone, so
-training resumes at any batch. No row is empty, as `Vocabulary.encode` leaves none.
+Each document comes once per epoch. The order depends on the seed and the epoch alone, so training
+resumes at any batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-from ontodex.features.vocabulary import PAD, Encoded
-
-_POOL = 50  # batches' worth of documents sorted by length at a time: little padding, much chance
+_POOL = 50  # batches whose documents are sorted by length together: little padding, random order
 
 Rows = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """(n, t) ids padded at the end with 0, how many of them are real, which documents they are."""
-
-    ids: NDArray[np.int32]
-    lengths: NDArray[np.int64]
-    rows: Rows
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-
 def plan(lengths: Rows, size: int, *, seed: int, epoch: int) -> list[Rows]:
-    """The documents of each batch of an epoch: shuffled, sorted by length within pools of batches,
-    the batches shuffled again."""
+    """Return the documents of each batch of an epoch.
+
+    Documents are shuffled and sorted by length within pools of batches; then the batches are
+    shuffled.
+    """
     _check_size(size)
     random = np.random.default_rng([seed, epoch])
     shuffled = random.permutation(len(lengths))
@@ -43,10 +29,12 @@ def plan(lengths: Rows, size: int, *, seed: int, epoch: int) -> list[Rows]:
     return [batches[i] for i in random.permutation(len(batches))]
 
 
-def by_length(lengths: Rows, size: int, *, most_tokens: int | None = None) -> list[Rows]:
-    """The documents of each batch when no order is asked for: the longest first, so that memory, if
-    it is short, shows so at once. Documents times the longest of them stay within `most_tokens`,
-    but that one document is always taken."""
+def batch_by_length(lengths: Rows, size: int, *, most_tokens: int | None = None) -> list[Rows]:
+    """Return the documents of each batch, the longest first, for callers that need no order.
+
+    So a lack of memory shows at once. The documents of a batch times the length of the longest are
+    at most `most_tokens`, but a batch has at least one document.
+    """
     _check_size(size)
     order = np.argsort(-lengths, kind="stable")
     found: list[Rows] = []
@@ -59,33 +47,6 @@ def by_length(lengths: Rows, size: int, *, most_tokens: int | None = None) -> li
         found.append(order[start : start + n])
         start += n
     return found
-
-
-def training_batches(
-    encoded: Encoded, size: int, *, seed: int, epoch: int, start: int = 0
-) -> Iterator[Batch]:
-    """The batches of one epoch from position `start` on."""
-    for rows in plan(encoded.lengths, size, seed=seed, epoch=epoch)[start:]:
-        yield pad(encoded, rows)
-
-
-def inference_batches(encoded: Encoded, size: int) -> tuple[Iterator[Batch], Rows]:
-    """Batches by length, and the inverse permutation: `np.concatenate(answers)[inverse]` is in the
-    order of the corpus."""
-    planned = by_length(encoded.lengths, size)
-    order = np.concatenate([*planned, np.empty(0, np.int64)])
-    inverse = np.empty_like(order)
-    inverse[order] = np.arange(len(order))
-    return (pad(encoded, rows) for rows in planned), inverse
-
-
-def pad(encoded: Encoded, rows: Rows) -> Batch:
-    """These documents side by side, as wide as the longest of them."""
-    lengths = encoded.lengths[rows]
-    ids = np.full((len(rows), int(lengths.max(initial=1))), PAD, dtype=np.int32)
-    for i, row in enumerate(rows):
-        ids[i, : lengths[i]] = encoded[int(row)]
-    return Batch(ids, lengths, np.asarray(rows, dtype=np.int64))
 
 
 def _check_size(size: int) -> None:

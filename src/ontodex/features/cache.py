@@ -1,4 +1,4 @@
-"""Results of this stage beside their corpus, found again by content.
+"""Computed features beside their corpus, found again by content.
 
     corpus.folder/features/<key>/   <name>.npy (memory-mapped on reading)   <name>.txt   about.json
 
@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ontodex.errors import DataError
-from ontodex.files import atomic_folder, write_text
+from ontodex.io.files import replace_folder, write_text
+from ontodex.io.temporary import clear_leftovers
 from ontodex.types import Corpus
 
 logger = logging.getLogger(__name__)
@@ -29,56 +30,56 @@ Recipe = Mapping[str, Any]  # JSON values only
 
 @dataclass(frozen=True)
 class Parts:
-    """A result in pieces that plain files can hold."""
+    """A result as arrays and lists of words, which plain files can hold."""
 
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # words without line ends
 
 
-# Fewer documents than this are computed faster than a folder is written and synced.
+# Features of fewer documents are computed faster than a folder is written and synced.
 WORTH_WRITING = 1_000
 
 
-def cached(corpus: Corpus, recipe: Recipe, make: Callable[[], Parts]) -> Parts:
-    """What `make` gives, from the corpus's folder when it was made before."""
-    found = find(corpus, recipe)
+def load_or_compute(corpus: Corpus, recipe: Recipe, compute: Callable[[], Parts]) -> Parts:
+    """Return the parts from the corpus's folder, or compute and save them."""
+    found = find_parts(corpus, recipe)
     if found is not None:
         return found
     try:
-        parts = make()
+        parts = compute()
     except DataError as error:
         if corpus.has_text or corpus.kind != "text":
             raise
         wanted = ", ".join(f"{name} = {json.dumps(value)}" for name, value in recipe.items())
         raise DataError(
-            f"prepared without its text, and not for what is asked for now: {wanted}",
+            f"prepared without its text, and not with these settings: {wanted}",
             path=corpus.folder,
             hint="give the system the settings it was prepared with, or prepare the original "
             "corpus with these (--set prepare.NAME=VALUE)",
         ) from error
-    folder = place(corpus, recipe)
+    folder = locate_parts(corpus, recipe)
     if folder is not None and len(corpus) >= WORTH_WRITING:
         try:
-            write(folder, recipe, parts)
+            write_parts(folder, recipe, parts)
         except OSError as error:  # a full or read-only disk costs time later, not the result now
-            logger.warning("%s: not kept for the next time (%s)", folder, error)
+            logger.warning("%s: cannot be written; computed again next time (%s)", folder, error)
     return parts
 
 
-def find(corpus: Corpus, recipe: Recipe) -> Parts | None:
-    """The parts made before by this recipe, or None; damaged ones are reported and not used."""
-    folder = place(corpus, recipe)
+def find_parts(corpus: Corpus, recipe: Recipe) -> Parts | None:
+    """Return the parts computed before with this recipe, or None; report damaged ones."""
+    folder = locate_parts(corpus, recipe)
     if folder is None or not folder.is_dir():
         return None
     try:
-        return read(folder)
+        return read_parts(folder)
     except DataError as error:
-        logger.warning("%s; made again", error)
+        logger.warning("%s; computed again", error)
         return None
 
 
-def place(corpus: Corpus, recipe: Recipe) -> Path | None:
-    """Where the parts belong; None for a corpus in memory."""
+def locate_parts(corpus: Corpus, recipe: Recipe) -> Path | None:
+    """Return the folder of the parts; None for a corpus in memory."""
     if corpus.folder is None:
         return None
     plan = json.dumps(recipe, sort_keys=True, ensure_ascii=False)
@@ -86,9 +87,10 @@ def place(corpus: Corpus, recipe: Recipe) -> Path | None:
     return corpus.folder / "features" / key
 
 
-def write(folder: Path, recipe: Recipe, parts: Parts) -> None:
-    """Write the parts, whole or not at all."""
-    with atomic_folder(folder) as temporary:
+def write_parts(folder: Path, recipe: Recipe, parts: Parts) -> None:
+    """Write the parts atomically."""
+    clear_leftovers(folder.parent)
+    with replace_folder(folder) as temporary:
         for name, array in parts.arrays.items():
             np.save(temporary / f"{name}.npy", array, allow_pickle=False)
         for name, words in parts.lists.items():
@@ -98,8 +100,8 @@ def write(folder: Path, recipe: Recipe, parts: Parts) -> None:
         write_text(temporary / "about.json", text + "\n")
 
 
-def read(folder: Path) -> Parts:
-    """The parts of a folder that `write` made; arrays are memory-mapped."""
+def read_parts(folder: Path) -> Parts:
+    """Read the parts that `write_parts` wrote; arrays are memory-mapped."""
     try:
         about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
         arrays = {
@@ -111,22 +113,24 @@ def read(folder: Path) -> Parts:
         raise DataError(f"prepared features cannot be read ({error})", path=folder) from error
 
 
-def settings_of(kind: type, config: Any) -> dict[str, Any]:
-    """The settings that dataclass `kind` declares, from a config that may inherit more of them; so
-    a system's own settings do not change what its tokens are found by."""
+def pick_settings(kind: type, config: Any) -> dict[str, Any]:
+    """Return the settings that dataclass `kind` declares, from a config that may have more.
+
+    So a system's other settings do not change the cache key of its tokens.
+    """
     return {item.name: getattr(config, item.name) for item in fields(kind)}
 
 
 def write_words(path: Path, words: tuple[str, ...]) -> None:
-    """One word a line, in UTF-8."""
-    torn = next((word for word in words if "\n" in word), None)
-    if torn is not None:
-        raise DataError(f"{torn!r} has a line end, so it cannot be a line of a file", path=path)
+    """Write one word per line, in UTF-8."""
+    broken = next((word for word in words if "\n" in word), None)
+    if broken is not None:
+        raise DataError(f"{broken!r} has a line end, so it cannot be a line of a file", path=path)
     write_text(path, "".join(f"{word}\n" for word in words))
 
 
 def read_words(path: Path) -> tuple[str, ...]:
-    """The lines of a file; only the line feed ends one, whatever else a word may hold."""
+    """Return the lines of a file; only the line feed ends one, as a word may hold other ends."""
     text = path.read_bytes().decode("utf-8")
     if text and not text.endswith("\n"):
         raise DataError("the last line is cut off", path=path)

@@ -1,13 +1,13 @@
-"""What this stage knows about single languages: stop words, lemmas, which language a text is in."""
+"""Stop words of four languages, and lemmas (simplemma)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ontodex.errors import ConfigError, require
 
-# Words that carry grammar, not subject. Written for this project; pieces that an apostrophe leaves
-# behind (don't, l'eau) are among them, since the tokenizer splits there.
+# Words that carry grammar, not subject, written for this project. The pieces of words with an
+# apostrophe (don't, l'eau) are among them, since the tokeniser splits there.
 
 _ENGLISH = """
 a about above after again against all almost also although always am among an and another any are
@@ -77,9 +77,9 @@ STOP_WORDS = {
 }
 
 
-def lemmatiser(language: str) -> Callable[[str], str]:
-    """A function from a word to its dictionary form in a language."""
-    simplemma = require("simplemma", extra="learn", purpose="putting words into dictionary form")
+def load_lemmatiser(language: str) -> Callable[[str], str]:
+    """Return a function from a word to its lemma in a language."""
+    simplemma = require("simplemma", extra="learn", purpose="finding the lemmas of words")
     try:
         simplemma.lemmatize("test", lang=language)
     except ValueError as error:
@@ -88,14 +88,3 @@ def lemmatiser(language: str) -> Callable[[str], str]:
             hint="use a two-letter code such as en, de, fr or es, or leave lemmas empty",
         ) from error
     return lambda word: str(simplemma.lemmatize(word, lang=language))
-
-
-def detect_language(text: str, languages: Sequence[str] = ("en", "de", "fr", "es")) -> str:
-    """The language of a text among `languages`; "" when it looks like none of them."""
-    simplemma = require("simplemma", extra="learn", purpose="recognising the language of a text")
-    try:
-        shares = simplemma.langdetect(text, lang=tuple(languages))
-    except ValueError as error:
-        raise ConfigError(f"languages: {error}") from error
-    best, share = max(shares, key=lambda pair: pair[1], default=("unk", 0.0))
-    return "" if best == "unk" or share == 0 else str(best)

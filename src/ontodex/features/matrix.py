@@ -1,8 +1,8 @@
-"""The one way from any corpus to a feature matrix, for linear systems, neighbours and label trees.
+"""A corpus as a feature matrix, for linear systems, neighbours and label trees.
 
-text    ─ tokens ─ TF-IDF ─────────── csr_array   columns are terms
-sparse  ─ its own features ─ L2 rows ─ csr_array   columns are the corpus's own
-dense   ─ as they are ─────────────── ndarray
+text      tokens, TF-IDF                          csr_array, columns are terms
+sparse    its own features, rows of length 1      csr_array, columns are the corpus's own
+dense     its own features                        ndarray
 """
 
 from __future__ import annotations
@@ -13,20 +13,27 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple, Self, cast
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 from scipy.sparse import csr_array
 
-from ontodex.config import build
+from ontodex.config import Table, build, check_least
 from ontodex.errors import DataError, OntodexError, RunError
-from ontodex.features.cache import read_words, settings_of, write_words
-from ontodex.features.tfidf import Tfidf, TfidfConfig, unit_rows
-from ontodex.features.tokens import TokenConfig, Tokens, check_fields, doc_spans, tokenise_corpus
-from ontodex.files import write_tensors, write_text
+from ontodex.features.cache import pick_settings, read_words, write_words
+from ontodex.features.tfidf import Tfidf, TfidfConfig, normalise_rows
+from ontodex.features.tokens import (
+    TokenConfig,
+    Tokens,
+    check_fields,
+    check_lemmas,
+    find_doc_spans,
+    tokenise_corpus,
+)
+from ontodex.io.files import write_tensors, write_text
+from ontodex.io.json_schema import load_json
+from ontodex.io.tensors import MAX_WEIGHT, TensorSpec, load_tensor_file
 from ontodex.types import Corpus, Doc, Kind
 
 logger = logging.getLogger(__name__)
@@ -37,9 +44,9 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class MatrixConfig(TfidfConfig, TokenConfig):
-    """Token and TF-IDF settings in one flat table; a linear system's settings inherit them."""
+    """Settings of tokens and TF-IDF in one flat table; a linear system's settings inherit them."""
 
-    normalise_sparse: bool = True  # a sparse corpus's own rows are scaled to length 1
+    normalise_sparse: bool = True  # scale the rows of a sparse corpus to length 1
 
     def __post_init__(self) -> None:
         TokenConfig.__post_init__(self)
@@ -47,8 +54,10 @@ class MatrixConfig(TfidfConfig, TokenConfig):
 
 
 class FeatureSpan(NamedTuple):
-    """A piece of `Doc.text`, the column it feeds, and its share of the document's value there: the
-    shares of all spans of a column add up to that value."""
+    """A span of `Doc.text`, its column, and its share of the document's value in that column.
+
+    The shares of all spans of a column add up to the value.
+    """
 
     start: int
     end: int
@@ -56,17 +65,30 @@ class FeatureSpan(NamedTuple):
     value: float
 
 
+@dataclass(frozen=True)
+class _MatrixJson:
+    """The fields of matrix.json."""
+
+    format: int
+    kind: Kind
+    n_features: int
+    config: Table
+
+    def __post_init__(self) -> None:
+        check_least(self, 0, "n_features")
+
+
 class MatrixFeatures:
-    """Fit on the training corpus, then transform any other of the same kind."""
+    """Features that are fitted on the training corpus and transform any other of the same kind."""
 
     def __init__(self, config: MatrixConfig) -> None:
-        self.config = MatrixConfig(**settings_of(MatrixConfig, config))
+        self.config = MatrixConfig(**pick_settings(MatrixConfig, config))
         self.kind: Kind | None = None
         self._tfidf: Tfidf | None = None
         self._n_features = 0
 
     def fit(self, corpus: Corpus) -> Matrix:
-        """Learn the features of the training corpus; its matrix, (documents x features)."""
+        """Learn the features of the training corpus; return its matrix, (documents x features)."""
         self.kind = corpus.kind
         if corpus.kind == "text":
             check_fields(corpus, self.config)
@@ -77,14 +99,14 @@ class MatrixFeatures:
         return self.transform(corpus)
 
     def transform(self, corpus: Corpus) -> Matrix:
-        """The matrix of other documents; what training did not know is left out."""
+        """Return the matrix of other documents; features unknown in training are left out."""
         self._check(corpus.kind)
         if self._tfidf is not None:
             return self._tfidf.transform(tokenise_corpus(corpus, self.config))
         matrix = corpus.features()
         if isinstance(matrix, csr_array):
             matrix = self._fit_width(matrix)
-            return unit_rows(matrix) if self.config.normalise_sparse else matrix
+            return normalise_rows(matrix) if self.config.normalise_sparse else matrix
         if len(matrix) and matrix.shape[1] != self._n_features:
             raise DataError(
                 f"documents have {matrix.shape[1]:,} dense features, but the model was fitted on "
@@ -95,27 +117,27 @@ class MatrixFeatures:
 
     @property
     def n_features(self) -> int:
-        """Columns of the matrix."""
+        """The number of columns of the matrix."""
         return self._n_features if self._tfidf is None else len(self._tfidf.terms)
 
-    def terms(self, columns: Iterable[int]) -> list[str]:
-        """The names of features, for people."""
+    def name_columns(self, columns: Iterable[int]) -> list[str]:
+        """Return the names of features, for people."""
         if self._tfidf is not None:
             return [self._tfidf.terms[column] for column in columns]
         return [f"feature {column}" for column in columns]
 
-    def spans(self, doc: Doc) -> list[FeatureSpan]:
-        """Which pieces of the text feed which column, in text order; nothing without text."""
+    def find_spans(self, doc: Doc) -> list[FeatureSpan]:
+        """Return the spans of the text with their columns, in text order; none without text."""
         self._check(doc.kind)
         if self._tfidf is None:
             return []
-        found = doc_spans(doc, self.config)
+        found = find_doc_spans(doc, self.config)
         words = [token for _, _, token in found]
         row = self._tfidf.transform(Tokens.of([words]))
         value = dict(zip(row.indices.tolist(), row.data.tolist(), strict=True))
         pieces = [
             (found[i][0], found[i + more][1], column)  # a pair ends where its second word ends
-            for i, columns in enumerate(self._tfidf.columns(words).tolist())
+            for i, columns in enumerate(self._tfidf.find_columns(words).tolist())
             for more, column in enumerate(columns)
             if column >= 0
         ]
@@ -125,12 +147,10 @@ class MatrixFeatures:
             for start, end, column in pieces
         ]
 
-    # ------------------------------------------------------------------------------ save and load
-
     def save(self, folder: Path) -> None:
         """Write matrix.json and, for text, terms.txt and idf.safetensors into the folder."""
         if self.kind is None:
-            raise RunError("features were asked to be saved before they were fitted")
+            raise RunError("the features cannot be saved before they are fitted")
         about = {
             "format": _FORMAT,
             "kind": self.kind,
@@ -145,29 +165,30 @@ class MatrixFeatures:
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read back what `save` wrote."""
+        about = load_json(folder / "matrix.json", _MatrixJson)
         try:
-            about = json.loads((folder / "matrix.json").read_text(encoding="utf-8"))
-            features = cls(build(MatrixConfig, about["config"], "features"))
-            features.kind, features._n_features = (
-                cast(Kind, about["kind"]),
-                int(about["n_features"]),
-            )
+            features = cls(build(MatrixConfig, about.config, "features"))
+            features.kind, features._n_features = about.kind, about.n_features
             if features.kind == "text":
-                idf = load_file(folder / "idf.safetensors")["idf"]
-                features._tfidf = Tfidf(features.config, read_words(folder / "terms.txt"), idf)
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError, OntodexError) as error:
+                check_lemmas(features.config)
+                terms = read_words(folder / "terms.txt")
+                specs = {"idf": TensorSpec((len(terms),), minimum=0, maximum=MAX_WEIGHT)}
+                idf = load_tensor_file(folder / "idf.safetensors", specs)["idf"]
+                features._tfidf = Tfidf(features.config, terms, idf)
+        except (OSError, ValueError, OntodexError) as error:
             raise RunError(f"{folder}: the features cannot be read ({error})") from error
-        if about.get("format") != _FORMAT or features.n_features != about["n_features"]:
+        if about.format != _FORMAT or features.n_features != about.n_features:
             raise RunError(f"{folder}: matrix.json does not fit the files beside it")
         return features
 
     def _check(self, kind: Kind) -> None:
+        """Refuse documents before the features are fitted, or of another kind."""
         if self.kind is None:
-            raise RunError("features were asked for a matrix before they were fitted")
+            raise RunError("the features cannot transform documents before they are fitted")
         check_kind(kind, self.kind)
 
     def _fit_width(self, matrix: csr_array) -> csr_array:
-        """As many columns as in training; values beyond them are left out, and counted aloud."""
+        """Return as many columns as in training; warn of values beyond them, which are left out."""
         matrix.sum_duplicates()
         if matrix.shape[1] > self._n_features:
             beyond = int(np.count_nonzero(matrix.indices >= self._n_features))
@@ -188,6 +209,3 @@ def check_kind(kind: Kind, fitted: Kind) -> None:
             f"the model was fitted on {words[fitted]} and cannot read {words[kind]}",
             hint=f"give it documents with {words[fitted]}, or train a model on this corpus",
         )
-
-
-__all__ = ["FeatureSpan", "Matrix", "MatrixConfig", "MatrixFeatures", "check_kind"]

@@ -1,12 +1,12 @@
-"""Keyword phrases for corpora whose authors gave none.
+"""Keyword phrases for corpora without keywords of their authors.
 
-A candidate is a maximal run of content words: no punctuation but hyphens, no line end, no stop word
-and no bare number inside. With n(p) the times phrase p occurs in the text,
+A candidate is a maximal run of content words: without punctuation but hyphens, line ends, stop
+words and numbers. With n(p) the number of times that phrase p occurs in the text,
 
     score(p) = n(p) · sum over its words w of idf(w),   idf(w) = ln((1 + n) / (1 + df(w))) + 1
 
-so that frequent, long and rare-worded phrases come first. Phrases with equal scores stand in the
-order of the text.
+so that frequent phrases, long ones and those of rare words come first. Phrases with equal scores
+are in the order of the text.
 """
 
 from __future__ import annotations
@@ -23,9 +23,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ontodex.errors import DataError
-from ontodex.features.cache import Parts, Recipe, cached, read_words, settings_of, write_words
+from ontodex.features.cache import (
+    Parts,
+    Recipe,
+    load_or_compute,
+    pick_settings,
+    read_words,
+    write_words,
+)
 from ontodex.features.languages import STOP_WORDS
-from ontodex.features.tfidf import document_frequency
+from ontodex.features.tfidf import count_documents
 from ontodex.features.tokens import (
     TokenConfig,
     Tokens,
@@ -43,11 +50,11 @@ _WORDS_AND_MARKS = TokenConfig(punctuation=True)
 
 @dataclass(frozen=True)
 class PhraseConfig:
-    """How phrases are found."""
+    """Settings of the extraction of phrases."""
 
-    phrase_language: str = "en"  # whose stop words end a phrase: en, de, fr, es
-    phrase_words: int = 4  # a longer run is taken in pieces of this many words
-    phrases_per_doc: int = 10  # the most
+    phrase_language: str = "en"  # language of the stop words that end a phrase: en, de, fr, es
+    phrase_words: int = 4  # words of a phrase; a longer run is cut
+    phrases_per_doc: int = 10  # most phrases of a document
 
     def __post_init__(self) -> None:
         if self.phrase_language not in STOP_WORDS:
@@ -68,20 +75,20 @@ class Phrases:
 
     @classmethod
     def fit(cls, train: Corpus, config: PhraseConfig) -> Phrases:
-        """Count in how many training documents each word stands."""
-        parts = cached(train, frequency_recipe(), lambda: frequency_parts(train))
+        """Count the training documents of each word."""
+        parts = load_or_compute(train, frequency_recipe(), lambda: count_frequencies(train))
         counts = parts.arrays["df"].tolist()
         frequency = dict(zip(parts.lists["words"], counts, strict=True))
         return cls(config, len(train), frequency, train.key)
 
     def extract(self, text: str) -> list[str]:
-        """The best phrases of a text, in lower case, best first."""
+        """Return the best phrases of a text, in lower case, best first."""
         return next(iter(self._extract_all([text])))
 
-    def of(self, corpus: Corpus) -> Tokens:
-        """The phrases of each document of a corpus, as `Tokens` whose words are phrases."""
+    def extract_corpus(self, corpus: Corpus) -> Tokens:
+        """Return the phrases of each document of a corpus, as `Tokens` whose words are phrases."""
         return from_parts(
-            cached(
+            load_or_compute(
                 corpus,
                 self.recipe(),
                 lambda: to_parts(Tokens.of(self._extract_all(corpus.texts()))),
@@ -89,14 +96,15 @@ class Phrases:
         )
 
     def recipe(self) -> Recipe:
-        """What extracted phrases depend on besides the text."""
+        """Return the cache key of extracted phrases besides the text."""
         return {
             "phrases": VERSION,
             "train": self.train_key,
-            **settings_of(PhraseConfig, self.config),
+            **pick_settings(PhraseConfig, self.config),
         }
 
     def _extract_all(self, texts: Iterable[str]) -> Iterator[list[str]]:
+        """Return the best phrases of each text."""
         # A line end separates as a full stop does: titles seldom have one.
         tokens = tokenise_texts((text.replace("\n", ".") for text in texts), _WORDS_AND_MARKS)
         stops = STOP_WORDS[self.config.phrase_language]
@@ -109,14 +117,14 @@ class Phrases:
             counts = Counter(_runs(ids, is_content[ids], self.config.phrase_words))
             scores = {run: n * sum(idf[i] for i in run) for run, n in counts.items()}
             best = sorted(scores, key=scores.__getitem__, reverse=True)  # stable: text order
-            chosen = best[: self.config.phrases_per_doc]
-            yield [" ".join(tokens.words[i] for i in run) for run in chosen]
+            kept = best[: self.config.phrases_per_doc]
+            yield [" ".join(tokens.words[i] for i in run) for run in kept]
 
     def _idf(self, word: str) -> float:
         return log((1 + self.n_docs) / (1 + self.frequency.get(word, 1))) + 1
 
     def save(self, path: Path) -> None:
-        """A text file: the training corpus, then a word and its document frequency a line."""
+        """Write a text file: the key of the training corpus, then a word and its df per line."""
         head = f"{self.train_key}\t{self.n_docs}"
         write_words(path, (head, *(f"{word}\t{n}" for word, n in self.frequency.items())))
 
@@ -132,30 +140,32 @@ class Phrases:
 
 
 def has_keywords(corpus: Corpus) -> bool:
-    """Whether most documents come with keywords of their authors, so that none need be found."""
+    """Tell whether most documents have keywords of their authors."""
     return sum(map(bool, corpus.keywords())) > len(corpus) / 2
 
 
 def frequency_recipe() -> Recipe:
+    """Return the cache key of document frequencies."""
     return {"document frequency": VERSION}
 
 
-def frequency_parts(train: Corpus) -> Parts:
-    """The words of at least two documents and how many have them."""
+def count_frequencies(train: Corpus) -> Parts:
+    """Return the words of at least two documents, with their document frequencies."""
     tokens = tokenise_corpus(train, _WORDS)
-    df = document_frequency(tokens)
+    df = count_documents(tokens)
     kept = np.flatnonzero(df > 1)
     return Parts({"df": df[kept]}, {"words": tuple(tokens.words[i] for i in kept)})
 
 
 def _is_content(word: str, stops: frozenset[str]) -> bool:
+    """Tell whether a token is a content word: no mark, stop word or number."""
     return word[0].isalnum() and word not in stops and not word.isnumeric()
 
 
 def _runs(
     ids: NDArray[Any], is_content: NDArray[np.bool_], n_words: int
 ) -> Iterator[tuple[int, ...]]:
-    """Maximal runs of content words, the long ones in pieces."""
+    """Return the maximal runs of content words, the long ones in pieces."""
     edges = np.flatnonzero(np.diff(is_content, prepend=False, append=False)).tolist()
     words = ids.tolist()
     for start, end in zip(edges[::2], edges[1::2], strict=True):

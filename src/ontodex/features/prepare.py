@@ -1,13 +1,13 @@
-"""A folder that travels: corpora without text, with everything that was computed from it.
+"""Prepared folders: corpora without text, with the features that were computed from it.
 
-    out/prepared.json       from which corpora and with which settings, and whether it is finished
+    out/prepared.json       the corpora and settings it is made from, and whether it is finished
     out/<name>/             ids, labels, keywords
     out/<name>/features/    token ids, and phrases when asked for
     out/<train>/vectors/    word vectors of the training words, in half precision, when asked for
     out/<train>/keyword-vectors/, label-vectors/    the same of phrases and labels, for levelwise
 
-`tokenise_corpus` finds the tokens there by the original's content, so systems train from the folder
-on a machine that has only the core. Words come from the first corpus, the training one, alone.
+`tokenise_corpus` finds the tokens there by the original's content. So systems train from the folder
+on a machine that has only the core. The vocabulary comes from the first corpus, the training one.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ import numpy as np
 from ontodex.config import check_least, check_seed
 from ontodex.errors import DataError, OntodexError
 from ontodex.features import cache
-from ontodex.features.label_graph import LabelGraphConfig, graph_vectors
+from ontodex.features.label_graph import LabelGraphConfig, compute_graph_vectors
 from ontodex.features.phrases import (
     PhraseConfig,
     Phrases,
-    frequency_parts,
+    count_frequencies,
     frequency_recipe,
     has_keywords,
 )
@@ -53,27 +53,27 @@ from ontodex.features.vectors import (
     train_vectors,
     write_vectors,
 )
-from ontodex.files import digest, write_text
+from ontodex.io.files import hash_file, write_text
 from ontodex.types import Corpus, LabelSpace, Ontology
 
 logger = logging.getLogger(__name__)
 
-SET_WINDOW = 20  # places of a keyword or label list that see each other: practically all
-NOTE = "prepared.json"
+SET_WINDOW = 20  # of word2vec on keyword or label lists: in practice the whole list
+RECORD = "prepared.json"
 
-Plan = dict[str, Any]  # JSON values: all that decides what a folder holds
+Plan = dict[str, Any]  # JSON values: everything that determines the content of a folder
 
 
 @dataclass(frozen=True)
 class PrepareConfig(LabelGraphConfig, PhraseConfig, TokenConfig):
-    """What to carry, and how much of it."""
+    """Settings of a prepared folder."""
 
-    min_count: int = 2  # words seen less often in training are not told apart
-    max_length: int = 0  # tokens of each document; 0 = all
+    min_count: int = 2  # rarer words of training are merged into one unknown token
+    max_length: int = 0  # first tokens of each document that are kept; 0 = all
     phrases: bool = False  # extract keyword phrases
-    phrase_count: int = 1  # phrases seen less often in training are not told apart
-    vectors: str = ""  # a vector file to take the words' vectors from, or "train"
-    vector_size: int = 100  # of trained vectors
+    phrase_count: int = 1  # rarer phrases of training are merged into one unknown token
+    vectors: str = ""  # a file with vectors of the words, or "train"
+    vector_size: int = 100  # numbers of a trained vector
     set_vectors: bool = False  # also train vectors of keywords (or phrases) and of labels
     graph_vectors: bool = False  # also train vectors of labels by walks on a graph, for dxml
     seed: int = 0
@@ -87,8 +87,8 @@ class PrepareConfig(LabelGraphConfig, PhraseConfig, TokenConfig):
         check_seed(self)
 
 
-def names_of(paths: Sequence[Path], out: Path) -> dict[str, Path]:
-    """The name that each corpus will have in `out`: its file's, without any ending."""
+def name_corpora(paths: Sequence[Path], out: Path) -> dict[str, Path]:
+    """Return the name of each corpus in `out`: that of its file, without any ending."""
     named: dict[str, Path] = {}
     for path in paths:
         name = path.name.split(".")[0]
@@ -107,50 +107,56 @@ def prepare(
     config: PrepareConfig,
     *,
     label_lists: Sequence[Sequence[str]] | None = None,
-    learned: Sequence[Corpus] = (),
+    training_parts: Sequence[Corpus] = (),
     ontology: Ontology | None = None,
 ) -> dict[str, Corpus]:
-    """Write each corpus to `out/<name>`; the first is the training corpus. The carried corpora.
-    Label vectors are trained on `label_lists` (with ancestors, say), else on the labels as given;
-    those of the label graph for each part of the training corpus that is to be `learned` from.
-    A folder that holds just this already is left as it is; one that holds anything else is refused.
+    """Write each corpus to `out/<name>` and return the prepared corpora.
+
+    The first is the training corpus. Label vectors are trained on `label_lists` (for example with
+    ancestors), else on the labels of the documents. Vectors of the label graph are computed for
+    each of `training_parts`, the parts of the training corpus that systems will be trained on. A
+    folder with the same content is left as it is; one with other content is refused.
     """
     train = next(iter(corpora.values()))
     if train.kind == "text":
         check_fields(train, config)
-    learned = learned or [train]
-    plan = _plan(corpora, config, label_lists, learned, ontology)
+    training_parts = training_parts or [train]
+    plan = _plan(corpora, config, label_lists, training_parts, ontology)
     if _is_done(corpora, out, plan):
-        logger.info(
-            "%s: is there already, prepared from the same corpora with the same settings", out
-        )
+        logger.info("%s: already prepared from the same corpora with the same settings", out)
         return {name: Corpus.open(out / name) for name in corpora}
-    with _claimed(out, plan):
-        carried = {name: corpus.carry(out / name) for name, corpus in corpora.items()}
+    with _claim(out, plan):
+        prepared = {name: corpus.write_without_text(out / name) for name, corpus in corpora.items()}
         if train.kind == "text":
-            tokens = _train_tokens(train, config)
+            tokens = _cut_train_tokens(train, config)
             known = frozenset(tokens.words) - {""}
             for name, corpus in corpora.items():
-                _write_tokens(corpus, carried[name], known, config)
+                _write_tokens(corpus, prepared[name], known, config)
             if config.phrases:
-                _write_phrases(train, corpora, carried, config)
+                _write_phrases(train, corpora, prepared, config)
             if config.vectors:
-                write_vectors(out / next(iter(corpora)) / PREPARED, _vectors(tokens, known, config))
+                write_vectors(
+                    out / next(iter(corpora)) / PREPARED, _make_vectors(tokens, known, config)
+                )
             if config.set_vectors:
                 place = out / next(iter(corpora))
                 lists = list(train.labels()) if label_lists is None else label_lists
-                write_vectors(place / KEYWORDS, _set_vectors(_keywords(train, config), config))
-                write_vectors(place / LABELS, _set_vectors(lists, config))
+                write_vectors(
+                    place / KEYWORDS, _train_set_vectors(_keywords(train, config), config)
+                )
+                write_vectors(place / LABELS, _train_set_vectors(lists, config))
         if config.graph_vectors:
-            for part in learned:
+            for part in training_parts:
                 labels = LabelSpace.of(part, ontology)
-                _keep(_same_part(part, carried), *graph_vectors(part, labels, config))
-    return carried
+                _save_parts(
+                    _select_part(part, prepared), *compute_graph_vectors(part, labels, config)
+                )
+    return prepared
 
 
-def _same_part(part: Corpus, carried: Mapping[str, Corpus]) -> Corpus:
-    """The documents of a part of the training corpus, as they are carried."""
-    whole = next(iter(carried.values()))
+def _select_part(part: Corpus, prepared: Mapping[str, Corpus]) -> Corpus:
+    """Return the documents of a part of the training corpus in the prepared corpus."""
+    whole = next(iter(prepared.values()))
     return whole if part.rows is None else whole.select(part.rows)
 
 
@@ -158,20 +164,20 @@ def _plan(
     corpora: Mapping[str, Corpus],
     config: PrepareConfig,
     label_lists: Sequence[Sequence[str]] | None,
-    learned: Sequence[Corpus],
+    training_parts: Sequence[Corpus],
     ontology: Ontology | None,
 ) -> Plan:
-    """What the folder will be made from; only what these settings make use of."""
+    """Return everything that determines the content of the folder with these settings."""
     plan: Plan = {
         "settings": asdict(config),
         "corpora": [[name, corpus.key] for name, corpus in corpora.items()],  # the first trains
     }
     if Path(config.vectors).is_file():
-        plan["contents of the vector file"] = digest(Path(config.vectors))
+        plan["contents of the vector file"] = hash_file(Path(config.vectors))
     if config.set_vectors:
         plan["label lists"] = _digest(label_lists)
     if config.graph_vectors:
-        plan["parts to learn from"] = [part.key for part in learned]
+        plan["parts to learn from"] = [part.key for part in training_parts]
         plan["ontology"] = _digest(
             ontology and [(label, ontology.parents_of(label)) for label in ontology.ids]
         )
@@ -180,31 +186,34 @@ def _plan(
 
 
 def _digest(value: Any) -> str:
+    """Return the SHA-256 of JSON values."""
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
 def _is_done(corpora: Mapping[str, Corpus], out: Path, plan: Plan) -> bool:
-    """Whether the folder holds just this; refused where it holds something else."""
+    """Tell whether the folder has this content; refuse a folder with other content."""
     for name, corpus in corpora.items():
         if corpus.folder is not None and corpus.folder.resolve() == (out / name).resolve():
             raise DataError("a corpus cannot be prepared over itself", path=out / name)
-    note = out / NOTE
-    if not note.exists():
+    record = out / RECORD
+    if not record.exists():
         there = next((out / name for name in corpora if (out / name).exists()), None)
         if there is not None:
             raise DataError(
-                "is there already, and nothing says how it was prepared",
+                "exists, and has no record of how it was prepared",
                 path=there,
                 hint="choose another --out",
             )
         return False
     try:
-        found = json.loads(note.read_text(encoding="utf-8"))
+        found = json.loads(record.read_text(encoding="utf-8"))
         other = _difference(found["plan"], plan)
         is_finished = bool(found["finished"])
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(
-            f"is not a note of `ontodex prepare` ({error})", path=note, hint="choose another --out"
+            f"was not written by `ontodex prepare` ({error})",
+            path=record,
+            hint="choose another --out",
         ) from error
     if other:
         raise DataError(other, path=out, hint="choose another --out, or remove that folder first")
@@ -212,7 +221,7 @@ def _is_done(corpora: Mapping[str, Corpus], out: Path, plan: Plan) -> bool:
 
 
 def _difference(old: Plan, new: Plan) -> str:
-    """In words, where two plans differ; "" where they do not."""
+    """Describe the first difference of two plans; "" where they are equal."""
     for name, value in new["settings"].items():
         if (before := old["settings"].get(name)) != value:
             return f"was prepared with {name} = {before!r}, not {value!r}"
@@ -227,88 +236,96 @@ def _difference(old: Plan, new: Plan) -> str:
 
 
 @contextlib.contextmanager
-def _claimed(out: Path, plan: Plan) -> Iterator[None]:
-    """Say in the folder what it is being made from, so that after a kill the same command finishes
-    it and no other mixes with it. Where settings or documents are refused it is given back."""
-    _note(out, plan, finished=False)
+def _claim(out: Path, plan: Plan) -> Iterator[None]:
+    """Record in the folder what it is made from, and at the end that it is finished.
+
+    So after a kill the same command finishes it, and another command is refused. Where settings or
+    documents are refused, the folder is removed.
+    """
+    _write_record(out, plan, finished=False)
     try:
         yield
     except OntodexError:
         for name, _ in plan["corpora"]:
             shutil.rmtree(out / name, ignore_errors=True)
-        (out / NOTE).unlink()
+        (out / RECORD).unlink()
         if not any(out.iterdir()):
             out.rmdir()
         raise
-    _note(out, plan, finished=True)
+    _write_record(out, plan, finished=True)
 
 
-def _note(out: Path, plan: Plan, *, finished: bool) -> None:
-    write_text(out / NOTE, json.dumps({"finished": finished, "plan": plan}, indent=1) + "\n")
+def _write_record(out: Path, plan: Plan, *, finished: bool) -> None:
+    """Write prepared.json."""
+    write_text(out / RECORD, json.dumps({"finished": finished, "plan": plan}, indent=1) + "\n")
 
 
-def _train_tokens(train: Corpus, config: PrepareConfig) -> Tokens:
-    """The training tokens as they will be carried."""
+def _cut_train_tokens(train: Corpus, config: PrepareConfig) -> Tokens:
+    """Return the training tokens as the prepared folder will hold them."""
     tokens = tokenise_corpus(train, config)
     check_count(tokens, config.min_count, "min_count")
     tokens = tokens.cut(config.max_length)
-    common = np.flatnonzero(tokens.counts() >= config.min_count)
-    return tokens.only({tokens.words[i] for i in common}, config.min_count)
+    common = np.flatnonzero(tokens.count_words() >= config.min_count)
+    return tokens.keep_words({tokens.words[i] for i in common}, config.min_count)
 
 
 def _write_tokens(
-    corpus: Corpus, carried: Corpus, known: frozenset[str], config: PrepareConfig
+    corpus: Corpus, prepared: Corpus, known: frozenset[str], config: PrepareConfig
 ) -> None:
+    """Write the tokens of a corpus; words that are not known become ""."""
     tokens = tokenise_corpus(corpus, config).cut(config.max_length)
-    tokens = tokens.only(known, config.min_count)
-    _keep(carried, tokens_recipe(config), to_parts(tokens))
-    logger.info("%s: %s tokens of %s words", carried.folder, len(tokens.ids), len(tokens.words))
+    tokens = tokens.keep_words(known, config.min_count)
+    _save_parts(prepared, tokens_recipe(config), to_parts(tokens))
+    logger.info("%s: %s tokens of %s words", prepared.folder, len(tokens.ids), len(tokens.words))
 
 
 def _write_phrases(
     train: Corpus,
     corpora: Mapping[str, Corpus],
-    carried: Mapping[str, Corpus],
+    prepared: Mapping[str, Corpus],
     config: PrepareConfig,
 ) -> None:
+    """Write the phrases of each corpus, and the word frequencies of the training corpus."""
     phrases = Phrases.fit(train, config)
-    _keep(next(iter(carried.values())), frequency_recipe(), frequency_parts(train))
+    _save_parts(next(iter(prepared.values())), frequency_recipe(), count_frequencies(train))
     known = frozenset(_train_phrases(train, config).words)
     for name, corpus in corpora.items():
-        found = phrases.of(corpus)
+        found = phrases.extract_corpus(corpus)
         if config.phrase_count > 1:
-            found = found.only(known, config.phrase_count)
-        _keep(carried[name], phrases.recipe(), to_parts(found))
+            found = found.keep_words(known, config.phrase_count)
+        _save_parts(prepared[name], phrases.recipe(), to_parts(found))
 
 
-def _vectors(tokens: Tokens, known: frozenset[str], config: PrepareConfig) -> Vectors:
+def _make_vectors(tokens: Tokens, known: frozenset[str], config: PrepareConfig) -> Vectors:
+    """Train vectors of the words, or read them from a file."""
     if config.vectors == "train":
         return train_vectors(tokens, size=config.vector_size, seed=config.seed)
     return read_vectors(Path(config.vectors), known)
 
 
 def _keywords(train: Corpus, config: PrepareConfig) -> Tokens | Sequence[Sequence[str]]:
-    """The author's keywords of each document where most have some, else its phrases."""
+    """Return the author's keywords of each document where most have some, else its phrases."""
     if config.phrases and not has_keywords(train):
         return _train_phrases(train, config)
     return [[word.lower() for word in words] for words in train.keywords()]
 
 
 def _train_phrases(train: Corpus, config: PrepareConfig) -> Tokens:
-    """The phrases of the training documents, the rare ones as ""."""
-    found = Phrases.fit(train, config).of(train)
-    common = np.flatnonzero(found.counts() >= config.phrase_count)
-    return found.only({found.words[i] for i in common}, config.phrase_count)
+    """Return the phrases of the training documents, the rare ones as ""."""
+    found = Phrases.fit(train, config).extract_corpus(train)
+    common = np.flatnonzero(found.count_words() >= config.phrase_count)
+    return found.keep_words({found.words[i] for i in common}, config.phrase_count)
 
 
-def _set_vectors(lists: Tokens | Sequence[Sequence[str]], config: PrepareConfig) -> Vectors:
-    """Vectors of what stands together in a list, wherever in it."""
+def _train_set_vectors(lists: Tokens | Sequence[Sequence[str]], config: PrepareConfig) -> Vectors:
+    """Train vectors of words that occur in the same list, at any distance."""
     return train_vectors(
         lists, size=config.vector_size, seed=config.seed, window=SET_WINDOW, subsample=0
     )
 
 
-def _keep(carried: Corpus, recipe: cache.Recipe, parts: cache.Parts) -> None:
-    folder = cache.place(carried, recipe)
-    assert folder is not None  # a carried corpus lies on disk
-    cache.write(folder, recipe, parts)
+def _save_parts(prepared: Corpus, recipe: cache.Recipe, parts: cache.Parts) -> None:
+    """Write parts beside a prepared corpus."""
+    folder = cache.locate_parts(prepared, recipe)
+    assert folder is not None  # a prepared corpus is on disk
+    cache.write_parts(folder, recipe, parts)

@@ -1,7 +1,7 @@
 """Skip-gram with negative sampling over walks, in torch (Mikolov et al. 2013).
 
-The same objective as gensim's, in large steps that a GPU takes quickly: 200,000 labels are a matter
-of a minute there, and of an hour on one core.
+The objective is gensim's; the steps are large, as suits a GPU. 200,000 labels take a minute there,
+and an hour on one core.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-NEGATIVES = 5  # a pair, as in word2vec
+NEGATIVES = 5  # per pair, as in word2vec
 _SHARED = 128  # negatives that all pairs of a step share, weighted to count as NEGATIVES each
-_STEPS = 100  # a pass, at least
-_LARGEST = 2**15  # places on walks that one step looks at
+_STEPS = 100  # least number per pass
+_LARGEST = 2**15  # most positions on walks per step
 _LR = 0.02
 
 
-def skip_gram(
+def train_skip_gram(
     walks: NDArray[np.int32],
     n_nodes: int,
     *,
@@ -28,16 +28,18 @@ def skip_gram(
     seed: int,
     device: str = "cpu",
 ) -> NDArray[np.float32]:
-    """(nodes, size): nodes that meet within `window` steps have similar vectors. On the CPU the
-    same walks and seed give the same bits."""
+    """Return (nodes, size) vectors; nodes within `window` steps of each other get similar ones.
+
+    On the CPU the same walks and seed give the same bits.
+    """
     import torch
 
     torch.manual_seed(seed)
     inner = ((torch.rand(n_nodes, size) - 0.5) / size).to(device).requires_grad_()
     outer = torch.zeros(n_nodes, size, device=device, requires_grad=True)
     optimizer = torch.optim.Adam([inner, outer], lr=_LR)
-    often = np.bincount(walks.ravel(), minlength=n_nodes).astype(np.float64) ** 0.75
-    marks = torch.from_numpy(np.cumsum(often) / often.sum()).to(device)
+    weight = np.bincount(walks.ravel(), minlength=n_nodes).astype(np.float64) ** 0.75
+    marks = torch.from_numpy(np.cumsum(weight) / weight.sum()).to(device)
     rows = max(1, min(_LARGEST, walks.size // _STEPS) // walks.shape[1])
     starts = range(0, len(walks), rows)
     random = np.random.default_rng(seed)
@@ -55,16 +57,16 @@ def skip_gram(
 
 
 def _loss(inner: Any, outer: Any, step: Any, marks: Any, window: int) -> Any:
-    """-log s(u v) of the pairs on these walks, -log s(-u v') of negatives; the mean of a pair."""
+    """Return the mean of -log s(u v) over pairs and -log s(-u v') over their negatives."""
     import torch
     import torch.nn.functional as F
 
     u, v = inner[step], outer[step]  # (walks, places, e)
-    # As word2vec does, each place looks at a random distance up to the window: near ones count more
+    # As in word2vec, each position has a random window, so that near pairs count more.
     reach = torch.randint(1, window + 1, step.shape, device=step.device)
     place = torch.arange(step.shape[1], device=step.device)
-    apart = (place[:, None] - place).abs()  # (places, places)
-    sees = (apart > 0) & (apart <= reach[:, :, None])  # (walks, places, places)
+    distance = (place[:, None] - place).abs()  # (places, places)
+    sees = (distance > 0) & (distance <= reach[:, :, None])  # (walks, places, places)
     pairs = sees.sum(-1)  # (walks, places)
     # One product for all places of a walk, though few pairs count: far cheaper than pair by pair.
     true = (F.softplus(-(u @ v.transpose(1, 2))) * sees).sum()

@@ -4,8 +4,8 @@
     tf          = count of t in d, or 1 + ln count (sublinear_tf)
     idf(t)      = ln((1 + n) / (1 + df(t))) + 1,  n training documents, df(t) of them have t
 
-The features are fixed by the training documents: words first, then pairs of neighbouring words,
-each in the order of their characters.
+The features come from the training documents: words first, then pairs of neighbouring words, each
+in the order of their characters.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Columns = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class TfidfConfig:
-    """Which words become features, and how they are weighed. A system's settings inherit these."""
+    """Settings of TF-IDF. A system's settings inherit these."""
 
-    min_df: int = 2  # training documents that must have a feature
+    min_df: int = 2  # least number of training documents of a feature
     max_features: int = 0  # keep the most frequent ones; 0 = all
     ngrams: Literal[1, 2] = 1  # 2 adds pairs of neighbouring words
     sublinear_tf: bool = True  # 1 + ln count instead of the count
     norm: bool = True  # rows of length 1
-    max_length: int = 0  # tokens of a document that count; 0 = all
+    max_length: int = 0  # first tokens of a document that count; 0 = all
 
     def __post_init__(self) -> None:
         if self.min_df < 1:
@@ -73,7 +73,7 @@ class Tfidf:
         check_count(tokens, config.min_df, "min_df")
         tokens = tokens.cut(config.max_length)
         # A word with too small a count has too small a df, and so has every pair it is in.
-        common = (tokens.counts() >= config.min_df) & np.array(
+        common = (tokens.count_words() >= config.min_df) & np.array(
             [w != "" for w in tokens.words], bool
         )
         order = sorted(np.flatnonzero(common).tolist(), key=tokens.words.__getitem__)
@@ -85,59 +85,61 @@ class Tfidf:
         if config.ngrams == 2:
             found.append(_pair_statistics(tokens, rank, len(words)))
         keys, df, count = (np.concatenate(columns) for columns in zip(*found, strict=True))
-        kept = _choose(df, count, config)
+        kept = _choose_features(df, count, config)
         names = [_name(key, words, i < len(words)) for i, key in zip(kept, keys[kept], strict=True)]
         idf = np.log((1 + len(tokens)) / (1 + df[kept])) + 1
         return cls(config, tuple(names), idf.astype(np.float32))
 
     def transform(self, tokens: Tokens) -> csr_array:
-        """(documents x terms), float32, columns in order within each row."""
+        """Return (documents x terms), float32, columns in order within each row."""
         tokens = tokens.cut(self.config.max_length)
         blocks = [self._rows(*block) for block in _blocks(tokens, self._tables(tokens.words))]
         empty = csr_array((0, len(self.terms)), dtype=np.float32)
         return csr_array(vstack([empty, *blocks], format="csr"))
 
-    def columns(self, words: list[str]) -> NDArray[np.int64]:
-        """(tokens, 1 or 2): the column of each token of a text, and of its pair with the next one;
-        -1 where there is none."""
+    def find_columns(self, words: list[str]) -> NDArray[np.int64]:
+        """Return (tokens, 1 or 2): the column of each token, and of its pair with the next one.
+
+        -1 stands for no column.
+        """
         tokens = Tokens.of([words])
         tokens = tokens.cut(self.config.max_length)
         ((offsets, *numbers),) = list(_blocks(tokens, self._tables(tokens.words)))
         return self._columns(offsets, *numbers)
 
-    # ------------------------------------------------------------------------ token ids -> columns
-
     @cached_property
     def _n_words(self) -> int:
-        """Terms that are single words; they come first."""
+        """The number of terms that are single words; they come first."""
         if self.config.ngrams == 1:
             return len(self.terms)
         return next((i for i, term in enumerate(self.terms) if " " in term), len(self.terms))
 
     @cached_property
     def _words(self) -> dict[str, int]:
+        """The columns of single words."""
         return {term: column for column, term in enumerate(self.terms[: self._n_words])}
 
     @cached_property
     def _parts(self) -> dict[str, int]:
-        """Words that stand in pairs; they need not be features themselves."""
+        """The words of pairs by number; they need not be features themselves."""
         parts = {word for pair in self.terms[self._n_words :] for word in pair.split(" ")}
         return {word: number for number, word in enumerate(sorted(parts))}
 
     @cached_property
     def _pair_keys(self) -> Columns:
-        """One rising number for each pair, in the order of their columns."""
+        """A rising number for each pair, in the order of their columns."""
         pairs = [pair.split(" ") for pair in self.terms[self._n_words :]]
         numbers = np.array([[self._parts[a], self._parts[b]] for a, b in pairs], dtype=np.int64)
         first, second = numbers.reshape(-1, 2).T
         return first * len(self._parts) + second
 
     def _tables(self, words: tuple[str, ...]) -> list[Columns]:
-        """Word id -> column, and word id -> number as part of a pair."""
+        """Return the column of each word id, and its number as part of a pair."""
         known = [self._words] if self.config.ngrams == 1 else [self._words, self._parts]
         return [np.array([d.get(word, _NONE) for word in words], np.int64) for d in known]
 
     def _columns(self, offsets: Columns, columns: Columns, parts: Columns | None = None) -> Columns:
+        """Return the columns of tokens and, with `parts`, of their pairs."""
         if parts is None:
             return columns[:, None]
         keys = _pair_keys(parts, offsets, len(self._parts))
@@ -151,23 +153,26 @@ class Tfidf:
         return np.stack([columns, np.where(hit, self._n_words + place, _NONE)], axis=1)
 
     def _rows(self, offsets: Columns, *numbers: Columns) -> csr_array:
+        """Return the rows of some documents."""
         columns = self._columns(offsets, *numbers)
-        matrix = _count(columns.ravel(), offsets * columns.shape[1], len(self.terms))
+        matrix = _count_columns(columns.ravel(), offsets * columns.shape[1], len(self.terms))
         if self.config.sublinear_tf:
             matrix.data = 1 + np.log(matrix.data)
         matrix.data *= self.idf[matrix.indices]
-        return unit_rows(matrix) if self.config.norm else matrix
+        return normalise_rows(matrix) if self.config.norm else matrix
 
 
-def document_frequency(tokens: Tokens) -> NDArray[np.int64]:
-    """How many documents have each word."""
+def count_documents(tokens: Tokens) -> NDArray[np.int64]:
+    """Return the document frequency of each word."""
     n_words = len(tokens.words)
     return _word_statistics(tokens, np.arange(n_words), n_words)[1]
 
 
-def unit_rows(matrix: csr_array) -> csr_array:
-    """The same with rows of Euclidean length 1; empty rows stay empty. Each row on its own, so that
-    the answer does not depend on its neighbours."""
+def normalise_rows(matrix: csr_array) -> csr_array:
+    """Return the matrix with rows of Euclidean length 1; empty rows stay empty.
+
+    Each row is computed on its own, so that it does not depend on its neighbours.
+    """
     squares = csr_array(
         (matrix.data.astype(np.float64) ** 2, matrix.indices, matrix.indptr), shape=matrix.shape
     )
@@ -178,7 +183,7 @@ def unit_rows(matrix: csr_array) -> csr_array:
 
 
 def _blocks(tokens: Tokens, tables: list[Columns]) -> Iterator[tuple[Columns, ...]]:
-    """Some documents at a time: their offsets, and their token ids looked up in each table."""
+    """Return some documents at a time: their offsets, and their token ids in each table."""
     start = 0
     while start < len(tokens):
         limit = tokens.offsets[start] + _BLOCK
@@ -189,8 +194,8 @@ def _blocks(tokens: Tokens, tables: list[Columns]) -> Iterator[tuple[Columns, ..
         start = end
 
 
-def _count(columns: Columns, offsets: Columns, width: int) -> csr_array:
-    """How often each column occurs in each document; -1 is no column."""
+def _count_columns(columns: Columns, offsets: Columns, width: int) -> csr_array:
+    """Count the occurrences of each column in each document; -1 is no column."""
     kept = columns >= 0
     indptr = np.concatenate([[0], np.cumsum(kept)])[offsets]
     indices = columns[kept].astype(np.int32)
@@ -201,7 +206,7 @@ def _count(columns: Columns, offsets: Columns, width: int) -> csr_array:
 
 
 def _pair_keys(numbers: Columns, offsets: Columns, size: int) -> Columns:
-    """number x size + number of the next token in the same document; -1 where one is missing."""
+    """Return number * size + number of the next token of the document; -1 where one is missing."""
     keys = np.full(len(numbers), _NONE, dtype=np.int64)
     first, second = numbers[:-1], numbers[1:]
     keys[:-1] = np.where((first >= 0) & (second >= 0), first * size + second, _NONE)
@@ -213,21 +218,23 @@ Statistics = tuple[Columns, Columns, Columns]  # key, documents that have it, oc
 
 
 def _word_statistics(tokens: Tokens, rank: Columns, size: int) -> Statistics:
+    """Count the documents and the occurrences of each word."""
     df, count = np.zeros(size, np.int64), np.zeros(size, np.int64)
     for offsets, columns in _blocks(tokens, [rank]):
-        matrix = _count(columns, offsets, size)
+        matrix = _count_columns(columns, offsets, size)
         df += np.bincount(matrix.indices, minlength=size)
         count += np.bincount(matrix.indices, matrix.data, size).astype(np.int64)
     return np.arange(size), df, count
 
 
 def _pair_statistics(tokens: Tokens, rank: Columns, size: int) -> Statistics:
+    """Count the documents and the occurrences of each pair of neighbouring words."""
     found: list[Statistics] = [(np.empty(0, np.int64),) * 3]
     for offsets, columns in _blocks(tokens, [rank]):
         keys = _pair_keys(columns, offsets, size)
         distinct, places = np.unique(keys, return_inverse=True)
         missing = int(np.searchsorted(distinct, 0))  # -1, when it is there, is the smallest
-        matrix = _count(places - missing, offsets, len(distinct) - missing)
+        matrix = _count_columns(places - missing, offsets, len(distinct) - missing)
         df = np.bincount(matrix.indices, minlength=matrix.shape[1])
         count = np.bincount(matrix.indices, matrix.data, matrix.shape[1]).astype(np.int64)
         found.append((distinct[missing:], df, count))
@@ -237,8 +244,8 @@ def _pair_statistics(tokens: Tokens, rank: Columns, size: int) -> Statistics:
     return distinct, df_sum, np.bincount(places, count, len(distinct)).astype(np.int64)
 
 
-def _choose(df: Columns, count: Columns, config: TfidfConfig) -> Columns:
-    """Features frequent enough; of them the most frequent, earlier ones first among equals."""
+def _choose_features(df: Columns, count: Columns, config: TfidfConfig) -> Columns:
+    """Return the features that are frequent enough, at most `max_features` of them."""
     kept = np.flatnonzero(df >= config.min_df)
     if config.max_features:
         best = np.argsort(-count[kept], kind="stable")[: config.max_features]
@@ -247,10 +254,8 @@ def _choose(df: Columns, count: Columns, config: TfidfConfig) -> Columns:
 
 
 def _name(key: int, words: list[str], is_word: bool) -> str:
+    """Return the term of a word or a pair."""
     if is_word:
         return words[key]
     first, second = divmod(int(key), len(words))
     return f"{words[first]} {words[second]}"
-
-
-__all__ = ["Tfidf", "TfidfConfig", "document_frequency", "unit_rows"]

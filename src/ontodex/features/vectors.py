@@ -1,7 +1,7 @@
 """Word vectors: read from files, aligned with a vocabulary, or trained on sequences with gensim.
 
-Read: word2vec text and binary, GloVe text (fastText's .vec is word2vec text), each plain or packed,
-and the folder of words.txt and vectors.npy that `write_vectors` makes.
+Formats: word2vec text and binary, GloVe text (fastText's .vec is word2vec text), each plain or
+compressed, and the folder of words.txt and vectors.npy that `write_vectors` writes.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from ontodex.errors import DataError, require
 from ontodex.features import cache
 from ontodex.features.tokens import Tokens
 from ontodex.features.vocabulary import PAD, Vocabulary
-from ontodex.files import open_bytes
+from ontodex.io.files import open_bytes
 from ontodex.types import Corpus
 
 logger = logging.getLogger(__name__)
 
-PREPARED = "vectors"  # the folder beside a corpus: of its words,
-KEYWORDS = "keyword-vectors"  # of its keywords or phrases,
-LABELS = "label-vectors"  # of its labels and their ancestors
-_MAX_SIZE = 4_096  # numbers a vector; more is a damaged header
-_MAX_LINE = 2**20
+# Folders beside a prepared corpus: vectors of its words, keywords (or phrases), and labels.
+PREPARED = "vectors"
+KEYWORDS = "keyword-vectors"
+LABELS = "label-vectors"
+MAX_SIZE = 4_096  # numbers per vector; more means a damaged header
+MAX_LINE = 2**20
 _GENSIM_LINE = 10_000  # gensim silently drops the rest of a longer sequence
 
 Floats = NDArray[np.float32]
@@ -51,19 +52,21 @@ class Vectors:
             raise DataError("vectors hold numbers that are not finite")
 
 
-def align(
+def read_aligned_vectors(
     path: Path, vocabulary: Vocabulary, *, seed: int = 0, scale: float = 0.1
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """(vocabulary x size) vectors, and which of them the file has; the others are
-    `random_vectors`, the padding is zero."""
+    """Return (vocabulary x size) vectors, and a mask of those that the file has.
+
+    The others come from `make_random_vectors`; the padding is zero.
+    """
     return align_vectors(read_vectors(path, vocabulary.id_of), vocabulary, seed=seed, scale=scale)
 
 
 def align_vectors(
     vectors: Vectors, vocabulary: Vocabulary, *, seed: int = 0, scale: float = 0.1
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """The same for vectors that are at hand, such as trained ones."""
-    array = random_vectors(vocabulary.words, vectors.array.shape[1], seed=seed, scale=scale)
+    """Align vectors in memory with a vocabulary, as `read_aligned_vectors` does with a file."""
+    array = make_random_vectors(vocabulary.words, vectors.array.shape[1], seed=seed, scale=scale)
     array[PAD] = 0
     found = np.zeros(len(vocabulary), dtype=bool)
     for row, word in enumerate(vectors.words):
@@ -74,18 +77,22 @@ def align_vectors(
     return array, found
 
 
-def prepared(
+def load_prepared(
     train: Corpus, vocabulary: Vocabulary, *, seed: int = 0, kind: str = PREPARED
 ) -> Floats | None:
-    """The aligned vectors that were prepared beside a training corpus; None without any."""
+    """Return the aligned vectors that were prepared beside a training corpus, or None."""
     if train.folder is None or not (train.folder / kind).is_dir():
         return None
-    return align(train.folder / kind, vocabulary, seed=seed)[0]
+    return read_aligned_vectors(train.folder / kind, vocabulary, seed=seed)[0]
 
 
-def random_vectors(words: Sequence[str], size: int, *, seed: int = 0, scale: float = 0.1) -> Floats:
-    """Uniform numbers in [-scale, scale) that depend on the seed and the word itself alone: not on
-    its place in the vocabulary, the process, or the version of a library."""
+def make_random_vectors(
+    words: Sequence[str], size: int, *, seed: int = 0, scale: float = 0.1
+) -> Floats:
+    """Return uniform numbers in [-scale, scale) that depend on the seed and the word alone.
+
+    They do not depend on the order of the vocabulary, the process, or the version of a library.
+    """
     array = np.empty((len(words), size), dtype=np.float32)
     for row, word in enumerate(words):
         bits = hashlib.shake_128(f"{seed}\n{word}".encode()).digest(4 * size)
@@ -93,20 +100,19 @@ def random_vectors(words: Sequence[str], size: int, *, seed: int = 0, scale: flo
     return array * np.float32(scale)
 
 
-# ---------------------------------------------------------------------------------------- files
-
-
 def write_vectors(folder: Path, vectors: Vectors) -> None:
-    """Write words.txt and vectors.npy in half precision: enough to start training from."""
+    """Write words.txt and vectors.npy in half precision, enough as initial weights."""
     parts = cache.Parts({"vectors": vectors.array.astype(np.float16)}, {"words": vectors.words})
-    cache.write(folder, {"vectors": 1}, parts)
+    cache.write_parts(folder, {"vectors": 1}, parts)
 
 
 def read_vectors(path: Path, wanted: Container[str] | None = None) -> Vectors:
-    """The vectors of a file or folder, of the wanted words only; of a word that is there twice, the
-    first."""
+    """Return the vectors of a file or folder, of the wanted words only (None = all).
+
+    Of a word that occurs twice, the first counts.
+    """
     if path.is_dir():
-        parts = cache.read(path)
+        parts = cache.read_parts(path)
         try:
             return Vectors(parts.lists["words"], parts.arrays["vectors"].astype(np.float32))
         except KeyError as error:
@@ -126,11 +132,11 @@ class _Reader:
 
     def __init__(self, path: Path, file: io.BufferedReader) -> None:
         self.path, self.file = path, file
-        head = file.readline(_MAX_LINE)
+        head = file.readline(MAX_LINE)
         fields = head.split()
         self.has_header = len(fields) == 2 and all(field.isdigit() for field in fields)
         self.count, self.size = map(int, fields) if self.has_header else (-1, len(fields) - 1)
-        if not 1 <= self.size <= _MAX_SIZE:
+        if not 1 <= self.size <= MAX_SIZE:
             raise DataError(
                 f"vectors of {self.size:,} numbers; the first line starts {head[:40]!r}",
                 path=path,
@@ -141,10 +147,11 @@ class _Reader:
         self.is_binary = self.has_header and self._looks_binary()
 
     def records(self) -> Iterator[tuple[str, int, bytes]]:
-        """(word, line or record number, the bytes of its numbers)."""
+        """Return (word, line or record number, bytes of its numbers) of each record."""
         return self._binary() if self.is_binary else self._text()
 
     def numbers(self, values: bytes, line: int) -> Floats:
+        """Parse the numbers of a record."""
         try:
             array = (
                 np.frombuffer(values, "<f4")
@@ -161,18 +168,19 @@ class _Reader:
         return array
 
     def _looks_binary(self) -> bool:
-        """Whether the first record's numbers are raw bytes; in text they are digits and signs."""
+        """Tell whether the numbers of the first record are raw bytes, not digits and signs."""
         _, _, rest = self.file.peek(4096).partition(b" ")
         return bool(rest[:4096].split(b"\n")[0].translate(None, b"0123456789+-.eE \t\r"))
 
     def _text(self) -> Iterator[tuple[str, int, bytes]]:
+        """Return the records of a text file."""
         line = 1
-        raw = self._first or self.file.readline(_MAX_LINE)
+        raw = self._first or self.file.readline(MAX_LINE)
         line += self.has_header
         seen = 0
         while raw:
-            if len(raw) == _MAX_LINE and not raw.endswith(b"\n"):
-                raise DataError(f"a line of over {_MAX_LINE:,} bytes", path=self.path, line=line)
+            if len(raw) == MAX_LINE and not raw.endswith(b"\n"):
+                raise DataError(f"a line of over {MAX_LINE:,} bytes", path=self.path, line=line)
             if raw.strip():
                 seen += 1
                 fields = raw.rstrip().rsplit(None, self.size)  # a word may itself hold spaces
@@ -184,17 +192,18 @@ class _Reader:
                     )
                 word, values = fields[0], raw[len(fields[0]) :]
                 yield word.decode("utf-8", "replace"), line, values
-            raw = self.file.readline(_MAX_LINE)
+            raw = self.file.readline(MAX_LINE)
             line += 1
         self._check_count(seen)
 
     def _binary(self) -> Iterator[tuple[str, int, bytes]]:
+        """Return the records of a binary word2vec file."""
         width, buffer, place = 4 * self.size, b"", 0
         for number in range(1, self.count + 1):
             end = buffer.find(b" ", place)
             while end < 0 or len(buffer) < end + 1 + width:
                 block = self.file.read(2**20)
-                if not block or (end < 0 and len(buffer) - place > _MAX_LINE):
+                if not block or (end < 0 and len(buffer) - place > MAX_LINE):
                     self._check_count(number - 1)
                 buffer, place = buffer[place:] + block, 0
                 end = buffer.find(b" ")
@@ -203,15 +212,13 @@ class _Reader:
             place = end + 1 + width
 
     def _check_count(self, seen: int) -> None:
+        """Refuse a file with another number of vectors than its header says."""
         if self.has_header and seen != self.count:
             raise DataError(
-                f"the first line promises {self.count:,} vectors, but {seen:,} are there",
+                f"the first line says {self.count:,} vectors, but the file has {seen:,}",
                 path=self.path,
-                hint="the file is cut off; fetch it again",
+                hint="the file is cut off; download it again",
             )
-
-
-# ------------------------------------------------------------------------------------- training
 
 
 def train_vectors(
@@ -225,9 +232,11 @@ def train_vectors(
     skip_gram: bool = True,
     subsample: float = 1e-3,
 ) -> Vectors:
-    """Vectors of the words (or phrases, or labels) that stand near each other in the sequences.
-    Words more frequent than `subsample` are skipped at times; 0 reads all, as few distinct words
-    need. One worker and a fixed hash: the same sequences and seed give the same bits."""
+    """Train word2vec vectors of the words, phrases or labels in the sequences.
+
+    Words more frequent than `subsample` are skipped at random; 0 skips none, which suits few
+    distinct words. One worker and a fixed hash: the same sequences and seed give the same bits.
+    """
     gensim = require("gensim.models", extra="learn", purpose="training word vectors")
     lines = _Lines(sequences)
     if not any(lines):
@@ -248,13 +257,13 @@ def train_vectors(
 
 
 class _Lines:
-    """The sequences, again on each pass, in pieces that gensim reads to the end."""
+    """The sequences for each pass of gensim, in pieces that it reads to the end."""
 
     def __init__(self, sequences: Tokens | Sequence[Sequence[str]]) -> None:
         self.sequences = sequences
 
     def __iter__(self) -> Iterator[list[str]]:
         for sequence in self.sequences:
-            words = [word for word in sequence if word]  # "" is a word that was not kept
+            words = [word for word in sequence if word]  # "" is an unknown word
             for start in range(0, len(words), _GENSIM_LINE):
                 yield words[start : start + _GENSIM_LINE]

@@ -1,8 +1,7 @@
-"""The words a system knows, as a plain text file, and documents as ids of those words."""
+"""The words of a system, as a plain text file, and documents as ids of those words."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,13 +13,13 @@ from numpy.typing import NDArray
 
 from ontodex.errors import DataError
 from ontodex.features.cache import read_words, write_words
-from ontodex.features.tokens import Tokens, check_count, check_length, narrow, take_rows
+from ontodex.features.tokens import Tokens, check_count, check_length, choose_id_type, take_rows
 
 PAD, UNKNOWN = 0, 1  # the first two ids; no word has them
 
 
 @dataclass(frozen=True, eq=False)
-class Encoded:
+class EncodedTexts:
     """Rows of ids: row i is `ids[offsets[i]:offsets[i + 1]]`."""
 
     ids: NDArray[np.integer[Any]]
@@ -34,13 +33,15 @@ class Encoded:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
+        """The number of ids of each row."""
         return np.diff(self.offsets)
 
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """The words a system knows. `words[0]` and `words[1]` are "": padding and unknown words; the
-    others stand by falling frequency, equally frequent ones by their characters.
+    """The words of a system, by falling frequency and then by their characters.
+
+    `words[0]` and `words[1]` are "": padding and unknown words.
     """
 
     words: tuple[str, ...]
@@ -55,46 +56,47 @@ class Vocabulary:
     def fit(
         cls, tokens: Tokens, *, min_count: int = 1, max_size: int = 0, max_length: int = 0
     ) -> Vocabulary:
-        """The words seen at least `min_count` times in the first `max_length` tokens (0 = all) of
-        the training documents; the `max_size` most frequent where that is not 0."""
+        """Return the words with at least `min_count` occurrences in the training documents.
+
+        Only the first `max_length` tokens of a document count (0 = all), and only the `max_size`
+        most frequent words are kept where that is not 0.
+        """
         check_count(tokens, min_count, "min_count")
         tokens = tokens.cut(max_length)
-        counts = tokens.counts().tolist()
+        counts = tokens.count_words().tolist()
         pairs = zip(counts, tokens.words, strict=True)
         common = sorted((-count, word) for count, word in pairs if count >= min_count and word)
-        chosen = common[: max_size or None]
-        return cls(("", "", *(word for _, word in chosen)))
+        kept = common[: max_size or None]
+        return cls(("", "", *(word for _, word in kept)))
 
     def __len__(self) -> int:
-        """Ids in use, padding and unknown included: the rows of an embedding table."""
+        """Return the number of ids, padding and unknown included: the rows of an embedding."""
         return len(self.words)
 
     @cached_property
     def id_of(self) -> Mapping[str, int]:
-        """Word -> id, without the two special ones."""
+        """The id of each word, without the two special ones."""
         return {word: i for i, word in enumerate(self.words) if i > UNKNOWN}
 
-    @property
-    def digest(self) -> str:
-        """What caches that depend on the vocabulary are keyed by."""
-        return hashlib.sha256("\n".join(self.words).encode()).hexdigest()
+    def encode(self, tokens: Tokens, max_length: int = 0) -> EncodedTexts:
+        """Return the first `max_length` tokens of each document (0 = all) as ids.
 
-    def encode(self, tokens: Tokens, max_length: int = 0) -> Encoded:
-        """The first `max_length` tokens of each document (0 = all) as ids. A document without
-        tokens is one unknown word, so that no row is ever empty."""
+        A document without tokens becomes one unknown word, so that no row is empty.
+        """
         check_length(tokens, max_length)
         table = np.array(
-            [self.id_of.get(word, UNKNOWN) for word in tokens.words], dtype=narrow(len(self))
+            [self.id_of.get(word, UNKNOWN) for word in tokens.words],
+            dtype=choose_id_type(len(self)),
         )
         ids, offsets = tokens.ids, tokens.offsets
         if max_length and int(tokens.lengths.max(initial=0)) > max_length:
             ids, offsets = take_rows(ids, offsets, None, max_length=max_length)
         empty = np.diff(offsets) == 0
         ids = np.insert(table[ids], offsets[:-1][empty], UNKNOWN)
-        return Encoded(ids, offsets + np.concatenate([[0], np.cumsum(empty)]))
+        return EncodedTexts(ids, offsets + np.concatenate([[0], np.cumsum(empty)]))
 
     def save(self, path: Path) -> None:
-        """A text file, one word a line; the word of line i has the id i + 1."""
+        """Write a text file, one word per line; the word of line i has the id i + 1."""
         write_words(path, self.words[2:])
 
     @classmethod

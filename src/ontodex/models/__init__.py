@@ -1,7 +1,7 @@
-"""The systems by name. Strings, so that reading the list imports nothing.
+"""The systems by name, as strings: reading the list imports no system.
 
-Adding a system: its file here, one line below, its page in docs/papers/. The contract suite
-(tests/test_every_model.py) finds it by itself.
+To add a system, add its module or package here, one line below and a page in docs/papers/. The
+contract suite (tests/models/test_every_model.py) tests every system of the list.
 """
 
 from __future__ import annotations
@@ -10,40 +10,43 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
-from ontodex.config import nearest
+from ontodex.config import suggest
 from ontodex.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ontodex.models.base import Model
+    from ontodex.models.interface import Model
 
 MODELS = {
-    "popularity": "ontodex.models.popularity:Popularity",
-    "lexical": "ontodex.models.lexical:Lexical",
-    "knn": "ontodex.models.knn:Knn",
-    "kernel": "ontodex.models.kernel:Kernel",
-    "linear": "ontodex.models.linear:Linear",
-    "averaged": "ontodex.models.averaged:Averaged",
-    "dxml": "ontodex.models.dxml:Dxml",
-    "parabel": "ontodex.models.trees:Parabel",
-    "bonsai": "ontodex.models.trees:Bonsai",
-    "attentionxml": "ontodex.models.attentionxml:AttentionXMLSystem",
-    "xmlrnn": "ontodex.models.attentionxml:XMLRNNSystem",
-    "xmlcnn": "ontodex.models.xmlcnn:XMLCNNSystem",
-    "bowcnn": "ontodex.models.bowcnn:BowCNNSystem",
-    "lightattention": "ontodex.models.lightattention:LightAttentionSystem",
-    "levelwise": "ontodex.models.levelwise:Levelwise",
-    "rankae": "ontodex.models.rankae:RankAESystem",
+    "popularity": "ontodex.models.baselines.popularity:PopularitySystem",
+    "lexical": "ontodex.models.baselines.lexical:LexicalSystem",
+    "knn": "ontodex.models.baselines.knn:KnnSystem",
+    "kernel": "ontodex.models.baselines.kernel:KernelSystem",
+    "linear": "ontodex.models.baselines.linear:LinearSystem",
+    "averaged": "ontodex.models.baselines.averaged:AveragedSystem",
+    "dxml": "ontodex.models.dxml.system:DxmlSystem",
+    "parabel": "ontodex.models.trees.parabel:ParabelSystem",
+    "bonsai": "ontodex.models.trees.parabel:BonsaiSystem",
+    "attentionxml": "ontodex.models.attentionxml.system:AttentionXMLSystem",
+    "xmlrnn": "ontodex.models.attentionxml.xmlrnn:XMLRNNSystem",
+    "xmlcnn": "ontodex.models.attentionxml.xmlcnn:XMLCNNSystem",
+    "bowcnn": "ontodex.models.rankae.bowcnn:BowCNNSystem",
+    "lightattention": "ontodex.models.lightattention.system:LightAttentionSystem",
+    "levelwise": "ontodex.models.levelwise.system:Levelwise",
+    "rankae": "ontodex.models.rankae.system:RankAESystem",
     "consensus": "ontodex.models.consensus:Consensus",
 }
 
 
-def find(name: str) -> type[Model]:
-    """The class of a system; other packages may offer theirs in the group `ontodex.models`."""
+def find_model(name: str) -> type[Model]:
+    """Return the class of a system.
+
+    Other packages offer systems as entry points of the group `ontodex.models`.
+    """
     where = MODELS.get(name)
     if where is None:
         offered = {point.name: point.value for point in entry_points(group="ontodex.models")}
         where = offered.get(name)
     if where is None:
-        raise ConfigError(f"[model] name: there is no system {name!r}{nearest(name, list(MODELS))}")
+        raise ConfigError(f"[model] name: there is no system {name!r}{suggest(name, list(MODELS))}")
     module, _, attribute = where.partition(":")
     return getattr(import_module(module), attribute)

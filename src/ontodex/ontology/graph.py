@@ -1,8 +1,8 @@
-"""Loose records -> Ontology: a graph without cycles, and what can be asked of the graph.
+"""Build an Ontology from records, and compute ancestors, depths and paths of its graph.
 
-Files are never trusted to be a clean hierarchy. `build` merges repeated ids, drops parents that do
-not exist, cuts cycles, and says each of these in a counted sentence of `Ontology.problems`. Nothing
-here recurses: a chain of 100,000 concepts is as good as a tree.
+Files may not be a clean hierarchy. `build_ontology` merges repeated ids, drops parents that do not
+exist and cuts cycles; `Ontology.problems` describes and counts each of these. No function here is
+recursive, so a chain of 100,000 concepts works as well as a tree.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,19 +21,18 @@ from scipy.sparse.csgraph import connected_components
 
 from ontodex.errors import DataError
 from ontodex.types import Ontology
+from ontodex.types.sparse_column import SparseColumn
 
-T = TypeVar("T")
-
-# Sentences name this many examples and count the rest.
+# Descriptions of problems name this many examples and count the rest.
 NAMED = 3
-# The closure of a long chain grows with its square; past this many pairs (about 3 GB while it is
-# made) we refuse instead of filling the memory.
+# The transitive closure of a chain grows with its square. More pairs than this (about 3 GB of
+# memory) are refused.
 MAX_PAIRS = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Concept:
-    """One record of an ontology file. Languages are lower-case tags, "und" where none is said."""
+    """One record of an ontology file. Languages are lower-case tags; "und" is undetermined."""
 
     id: str
     names: Mapping[str, str] = field(default_factory=dict)
@@ -46,51 +45,52 @@ class Concept:
     positions: Sequence[str] = ()
 
 
-def build(
+def build_ontology(
     concepts: Iterable[Concept],
     *,
     categories: Mapping[str, Iterable[str]] | None = None,
     retired: Mapping[str, str] | None = None,
     problems: Iterable[str] = (),
 ) -> Ontology:
-    """An Ontology from records in any order, read once; `problems` are put before those found here.
+    """Build an ontology from records in any order, read once.
 
-    `categories` names the concepts that head each declared top group. `retired` are ids that are no
-    concepts any more, with their successor ("" where there is none): a label of an old document may
-    still be one of them. Both are looked at after the last concept, so a reader can fill them while
-    its records are being taken.
+    `categories` maps each declared top category to the concepts at its top. `retired` maps ids that
+    are no longer concepts to their successor ("" if there is none), because old documents may have
+    them as labels. Both are read after the last concept, so a reader can fill them while it yields
+    records. `problems` are put before those found here.
     """
     columns = _Columns()
     for concept in concepts:
         columns.add(concept)
-    parents, broken = columns.graph()
-    groups, lost = _known_groups(categories or {}, columns.index)
+    parents, broken = columns.make_graph()
+    groups, lost = _select_known_groups(categories or {}, columns.index)
     retired = {old: new for old, new in (retired or {}).items() if old not in columns.index}
-    found = [*columns.repeats(), *broken, *lost, *_shared_names(columns)]
+    found = [*columns.report_repeats(), *broken, *lost, *_report_shared_names(columns)]
     successors = columns.replaced_by | {old: new for old, new in retired.items() if new}
     return Ontology(
         ids=tuple(columns.index),
-        names=columns.filled(columns.names, ""),
+        names=columns.merge_names(),
         parents=parents,
-        synonyms=columns.filled(columns.synonyms, ()),
+        synonyms=columns.merge_synonyms(),
         definitions=columns.definitions,
         notations=columns.notations,
         deprecated=frozenset(columns.deprecated | retired.keys()),
         replaced_by=successors,
-        positions=columns.filled({"": columns.positions}, ())[""] if columns.positions else None,
+        positions=columns.merge_positions(),
         categories=groups,
         problems=tuple(dict.fromkeys([*problems, *found])),
     )
 
 
 class _Columns:
-    """Records turned into columns one at a time, so that a million of them never exist together."""
+    """Collects records in columns one at a time, so that a million of them are never in memory."""
 
     def __init__(self) -> None:
         self.index: dict[str, int] = {}
-        self.names: dict[str, list[str]] = {}
-        self.synonyms: dict[str, list[tuple[str, ...]]] = {}
-        self.positions: list[tuple[str, ...]] = []
+        self.names: dict[str, dict[int, str]] = {}
+        # Lists may repeat a text until the end: to merge each record would be quadratic.
+        self._synonyms: dict[str, dict[int, list[str]]] = {}
+        self._positions: dict[int, list[str]] = {}
         self.definitions: dict[str, str] = {}
         self.notations: dict[str, str] = {}
         self.deprecated: set[str] = set()
@@ -100,19 +100,18 @@ class _Columns:
         self._parent: list[str] = []
 
     def add(self, concept: Concept) -> None:
-        """Take a record; one whose id is known already adds what is new in it."""
+        """Add a record; one with a known id adds its new values to the old record."""
         label = concept.id
         if label in self.index:
             self._repeated[label] += 1
         row = self.index.setdefault(label, len(self.index))
         for language, name in concept.names.items():
-            self._name(language, row, name)
+            self._add_name(language, row, name)
         for language, synonyms in concept.synonyms.items():
             name = concept.names.get(language, "")
-            self._also(language, row, [text for text in synonyms if text and text != name])
+            self._add_synonyms(language, row, [text for text in synonyms if text and text != name])
         if concept.positions:
-            _extend(self.positions, row, ())
-            self.positions[row] = _joined(self.positions[row], concept.positions)
+            self._positions.setdefault(row, []).extend(concept.positions)
         for parent in concept.parents:
             self._child.append(row)
             self._parent.append(parent)
@@ -125,34 +124,44 @@ class _Columns:
         if concept.replaced_by:
             self.replaced_by.setdefault(label, concept.replaced_by)
 
-    def _name(self, language: str, row: int, name: str) -> None:
-        column = self.names.setdefault(language, [])
-        _extend(column, row, "")
-        if not column[row]:
-            column[row] = name
-        elif name and name != column[row]:
-            self._also(language, row, [name])
+    def _add_name(self, language: str, row: int, name: str) -> None:
+        column = self.names.setdefault(language, {})
+        if name and column.setdefault(row, name) != name:
+            self._add_synonyms(language, row, [name])
 
-    def _also(self, language: str, row: int, synonyms: Sequence[str]) -> None:
+    def _add_synonyms(self, language: str, row: int, synonyms: Sequence[str]) -> None:
         if synonyms:
-            column = self.synonyms.setdefault(language, [])
-            _extend(column, row, ())
-            column[row] = _joined(column[row], synonyms)
+            self._synonyms.setdefault(language, {}).setdefault(row, []).extend(synonyms)
 
-    def filled(self, columns: Mapping[str, list[T]], empty: T) -> dict[str, list[T]]:
-        """The columns by language, each as long as there are concepts."""
-        for column in columns.values():
-            _extend(column, len(self.index) - 1, empty)
-        return dict(sorted(columns.items()))
+    def merge_names(self) -> dict[str, SparseColumn[str]]:
+        """Return the names of all languages, sorted by language."""
+        n = len(self.index)
+        return {tag: SparseColumn(own, n, "") for tag, own in sorted(self.names.items())}
 
-    def repeats(self) -> list[str]:
+    def merge_synonyms(self) -> dict[str, SparseColumn[tuple[str, ...]]]:
+        """Return the synonyms of all languages, each once; empties the lists."""
+        n = len(self.index)
+        merged: dict[str, SparseColumn[tuple[str, ...]]] = {}
+        for tag in sorted(self._synonyms):
+            lists = self._synonyms.pop(tag)
+            merged[tag] = SparseColumn({row: _unique(own) for row, own in lists.items()}, n, ())
+        return merged
+
+    def merge_positions(self) -> SparseColumn[tuple[str, ...]] | None:
+        """Return the tree numbers of all concepts, or None if no concept has one."""
+        own = {row: _unique(numbers) for row, numbers in self._positions.items()}
+        return SparseColumn(own, len(self.index), ()) if own else None
+
+    def report_repeats(self) -> list[str]:
         if not self._repeated:
             return []
         examples = (f"{label!r} ({n + 1} times)" for label, n in self._repeated.items())
-        return [_report(len(self._repeated), "id", "given more than once, merged", examples)]
+        return [
+            _format_problem(len(self._repeated), "id", "given more than once, merged", examples)
+        ]
 
-    def graph(self) -> tuple[csr_array, list[str]]:
-        """The acyclic matrix of parents, and sentences about the edges that are not in it."""
+    def make_graph(self) -> tuple[csr_array, list[str]]:
+        """Return the acyclic matrix of parents, and descriptions of the edges that were removed."""
         ids, n = list(self.index), len(self.index)
         child = np.frombuffer(self._child, dtype=np.intc) if self._child else np.empty(0, np.intc)
         parent = np.fromiter(
@@ -162,7 +171,7 @@ class _Columns:
         missing = np.flatnonzero(parent < 0)
         if len(missing):
             examples = (f"{self._parent[i]!r} (of {ids[child[i]]!r})" for i in missing.tolist())
-            problems.append(_report(len(missing), "missing parent", "dropped", examples))
+            problems.append(_format_problem(len(missing), "missing parent", "dropped", examples))
         edges = csr_array(
             (np.ones(int((parent >= 0).sum()), bool), (child[parent >= 0], parent[parent >= 0])),
             shape=(n, n),
@@ -170,28 +179,22 @@ class _Columns:
         edges, cut = cut_cycles(edges)
         if cut:
             examples = (f"{ids[above]!r} as parent of {ids[below]!r}" for below, above in cut)
-            problems.append(_report(len(cut), "edge", "closing a cycle cut", examples))
+            problems.append(_format_problem(len(cut), "edge", "closing a cycle cut", examples))
         return edges, problems
 
 
-def _extend(column: list[T], row: int, empty: T) -> None:
-    """Make `column[row]` exist."""
-    if len(column) <= row:
-        column.extend([empty] * (row + 1 - len(column)))
+def _unique(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(texts))
 
 
-def _joined(old: tuple[str, ...], new: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys([*old, *new]))
-
-
-def _report(total: int, noun: str, what: str, examples: Iterable[str]) -> str:
-    """A sentence that counts, names the first few and says how many more there are."""
+def _format_problem(total: int, noun: str, what: str, examples: Iterable[str]) -> str:
+    """Return a text with the count, the first few examples and the number of others."""
     named = ", ".join(islice(examples, NAMED))
     more = f" and {total - NAMED:,} more" if total > NAMED else ""
     return f"{total:,} {noun}{'' if total == 1 else 's'} {what}: {named}{more}"
 
 
-def _known_groups(
+def _select_known_groups(
     categories: Mapping[str, Iterable[str]], index: Mapping[str, int]
 ) -> tuple[dict[str, tuple[str, ...]], list[str]]:
     groups: dict[str, tuple[str, ...]] = {}
@@ -204,29 +207,29 @@ def _known_groups(
             groups[name] = known
     if not lost:
         return groups, []
-    return groups, [_report(len(lost), "missing head", "of a category dropped", lost)]
+    return groups, [_format_problem(len(lost), "missing head", "of a category dropped", lost)]
 
 
-def _shared_names(columns: _Columns) -> list[str]:
-    """One sentence a language about preferred names that several living concepts have."""
+def _report_shared_names(columns: _Columns) -> list[str]:
+    """Return a text per language about preferred names that several concepts share."""
     problems = []
     dead = {columns.index[label] for label in columns.deprecated}
     for language, names in columns.names.items():
-        living = [name for row, name in enumerate(names) if name and row not in dead]
+        living = [name for row, name in names.items() if row not in dead]
         if len(set(living)) == len(living):
             continue
         shared = [f"{name!r} ({n} concepts)" for name, n in Counter(living).items() if n > 1]
         what = f"of several concepts (language {language})"
-        problems.append(_report(len(shared), "name", what, shared))
+        problems.append(_format_problem(len(shared), "name", what, shared))
     return problems
 
 
 def cut_cycles(parents: csr_array) -> tuple[csr_array, list[tuple[int, int]]]:
-    """The graph without the edges that close a cycle, and those edges as (child, parent).
+    """Return the graph without the edges that close a cycle, and these edges as (child, parent).
 
-    Only concepts that reach each other (strong components) are walked. The walk goes from the top
-    down, starting where the component hangs on the rest of the graph, so what is cut is a deep
-    concept's claim to stand above one of its own ancestors. The same file is always cut alike.
+    Only strong components are traversed, from the top down, starting at concepts with parents
+    outside the component. So the edge that is cut makes a deep concept a parent of one of its own
+    ancestors. The result depends only on the file.
     """
     parents.sum_duplicates()
     coordinates = parents.tocoo()
@@ -236,14 +239,16 @@ def cut_cycles(parents: csr_array) -> tuple[csr_array, list[tuple[int, int]]]:
     _, component = connected_components(parents, directed=True, connection="strong")
     inside = (component[child] == component[parent]) & ~loops
     if inside.any():
-        hung = np.zeros(parents.shape[0], dtype=bool)
-        hung[child[component[child] != component[parent]]] = True
+        has_outer_parent = np.zeros(parents.shape[0], dtype=bool)
+        has_outer_parent[child[component[child] != component[parent]]] = True
         members = np.unique(child[inside])
-        starts = np.concatenate([members[hung[members]], members[~hung[members]]]).tolist()
+        starts = np.concatenate(
+            [members[has_outer_parent[members]], members[~has_outer_parent[members]]]
+        ).tolist()
         below = csr_array(
             (np.ones(int(inside.sum()), bool), (parent[inside], child[inside])), parents.shape
         )
-        cut += _back_edges(below, starts)
+        cut += _find_back_edges(below, starts)
     if not cut:
         return parents, []
     bad = coo_array((np.ones(len(cut), bool), tuple(zip(*cut, strict=True))), shape=parents.shape)
@@ -252,8 +257,8 @@ def cut_cycles(parents: csr_array) -> tuple[csr_array, list[tuple[int, int]]]:
     return kept, cut
 
 
-def _back_edges(below: csr_array, starts: Sequence[int]) -> list[tuple[int, int]]:
-    """(child, parent) of the edges that lead a depth-first walk back to a concept on its way."""
+def _find_back_edges(below: csr_array, starts: Sequence[int]) -> list[tuple[int, int]]:
+    """Return (child, parent) of the back edges of a depth-first search."""
     indptr, children = below.indptr.tolist(), below.indices.tolist()
     next_edge = indptr[:-1]
     unseen, open_, done = 0, 1, 2
@@ -263,11 +268,11 @@ def _back_edges(below: csr_array, starts: Sequence[int]) -> list[tuple[int, int]
         if state[start] != unseen:
             continue
         state[start] = open_
-        way = [start]
-        while way:
-            here = way[-1]
+        path = [start]
+        while path:
+            here = path[-1]
             if next_edge[here] == indptr[here + 1]:
-                state[way.pop()] = done
+                state[path.pop()] = done
                 continue
             child = children[next_edge[here]]
             next_edge[here] += 1
@@ -275,22 +280,22 @@ def _back_edges(below: csr_array, starts: Sequence[int]) -> list[tuple[int, int]
                 found.append((child, here))
             elif state[child] == unseen:
                 state[child] = open_
-                way.append(child)
+                path.append(child)
     return found
 
 
-def ancestors(ontology: Ontology) -> csr_array:
-    """(concepts x concepts), true where the column is above the row, at any distance."""
-    longest = int(depths(ontology)[1].max(initial=0))
-    total = longest * (longest - 1) // 2  # the longest way alone has so many pairs
+def compute_ancestors(ontology: Ontology) -> csr_array:
+    """Return (concepts x concepts), true where the column is an ancestor of the row."""
+    longest = int(compute_depths(ontology)[1].max(initial=0))
+    total = longest * (longest - 1) // 2  # pairs on the longest path alone
     if total > MAX_PAIRS:
-        raise _too_deep()
+        raise _too_deep_error()
     parents = csr_array(ontology.parents.astype(bool))  # sums of booleans cannot wrap around
     step, rows, columns, total = parents, [], [], 0
     while step.nnz:
         total += step.nnz
         if total > MAX_PAIRS:
-            raise _too_deep()
+            raise _too_deep_error()
         pairs = step.tocoo()
         rows.append(pairs.row)
         columns.append(pairs.col)
@@ -300,21 +305,18 @@ def ancestors(ontology: Ontology) -> csr_array:
     return csr_array((np.ones(len(row), bool), (row, column)), shape=parents.shape)
 
 
-def _too_deep() -> DataError:
+def _too_deep_error() -> DataError:
     return DataError(
         f"the ontology is too deep: over {MAX_PAIRS:,} pairs of a concept and an ancestor",
-        hint="use levels or walk the graph instead of asking for all ancestors",
+        hint="check the hierarchy for very long chains of concepts",
     )
 
 
-def descendants(ontology: Ontology) -> csr_array:
-    """(concepts x concepts), true where the column is below the row, at any distance."""
-    return csr_array(ancestors(ontology).T.tocsr())
+def find_reachable(edges: csr_array, start: int) -> set[int]:
+    """Return all concepts that the edges lead to from one concept, without itself.
 
-
-def reachable(edges: csr_array, start: int) -> set[int]:
-    """Everything the edges lead to from one concept, without it: `ontology.children` gives the
-    descendants, `ontology.parents` the ancestors."""
+    With `ontology.children` these are the descendants, with `ontology.parents` the ancestors.
+    """
     seen = {start}
     waiting = [start]
     while waiting:
@@ -327,12 +329,12 @@ def reachable(edges: csr_array, start: int) -> set[int]:
     return seen
 
 
-def topological(ontology: Ontology) -> list[int]:
-    """All concepts, each after its parents; roots first, in file order."""
+def sort_topologically(ontology: Ontology) -> list[int]:
+    """Return all concepts, each after its parents; roots come first, in file order."""
     indptr, children = ontology.children.indptr.tolist(), ontology.children.indices.tolist()
     waiting = np.diff(ontology.parents.indptr).tolist()
     order = [concept for concept in range(len(ontology)) if not waiting[concept]]
-    for here in order:  # grows: a concept joins when all its parents have been here
+    for here in order:  # grows: a concept is appended after all its parents
         for child in children[indptr[here] : indptr[here + 1]]:
             waiting[child] -= 1
             if not waiting[child]:
@@ -340,11 +342,11 @@ def topological(ontology: Ontology) -> list[int]:
     return order
 
 
-def depths(ontology: Ontology) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Length of the shortest and of the longest way down to each concept; a root has 1."""
+def compute_depths(ontology: Ontology) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the length of the shortest and longest path to each concept; a root has 1."""
     indptr, parents = ontology.parents.indptr.tolist(), ontology.parents.indices.tolist()
     shallow, deep = [1] * len(ontology), [1] * len(ontology)
-    for here in topological(ontology):
+    for here in sort_topologically(ontology):
         above = parents[indptr[here] : indptr[here + 1]]
         if above:
             shallow[here] = 1 + min(shallow[parent] for parent in above)
@@ -352,11 +354,13 @@ def depths(ontology: Ontology) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     return np.array(shallow, dtype=np.int32), np.array(deep, dtype=np.int32)
 
 
-def paths(ontology: Ontology, label: str) -> Iterator[list[str]]:
-    """Every way from a root down to the concept, both included, made one at a time: a graph with
-    many parents can have more of them than anyone would wait for."""
+def find_paths(ontology: Ontology, label: str) -> Iterator[list[str]]:
+    """Yield every path from a root down to the concept, both included.
+
+    A graph with many parents can have too many paths to list them all.
+    """
     indptr, parents = ontology.parents.indptr, ontology.parents.indices
-    # Ways are linked lists from the top step down, so that long ones share their lower parts.
+    # Paths are linked lists from the top down, so that long ones share their lower parts.
     waiting: list[tuple[int, Any]] = [(ontology.index[label], None)]
     while waiting:
         here, below = waiting.pop()
@@ -364,8 +368,8 @@ def paths(ontology: Ontology, label: str) -> Iterator[list[str]]:
         if above:
             waiting.extend((parent, (here, below)) for parent in reversed(above))
             continue
-        way = [ontology.ids[here]]
+        path = [ontology.ids[here]]
         while below is not None:
             step, below = below
-            way.append(ontology.ids[step])
-        yield way
+            path.append(ontology.ids[step])
+        yield path

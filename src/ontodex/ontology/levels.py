@@ -1,13 +1,13 @@
-"""Ontology -> levels and categories, and gold labels lifted to a level.
+"""Compute levels and categories of concepts, and select gold labels of a level.
 
-    level       depth of a concept's shallowest (or deepest) position; most general = 1
-    category    the top groups a concept descends from; it can be in several
+    level       depth of the shallowest (or deepest) position of a concept; most general = 1
+    category    a top category that a concept belongs to; it can belong to several
 
-A position is a tree number where the ontology has them (its segments are counted), else a way down
-from a root. Without either, MeSH's Male and Female, a concept is at level 1 in a category of its
-own, so that no label is lost. Categories are the letters of tree numbers (with the names that the
-ontology declares for them); else the top groups it declares; else the concepts of level 1, the
-largest 15 and the rest.
+A position is a tree number if the ontology has them (its depth is the number of segments), else a
+path from a root. A concept without a position (Male and Female in MeSH) is at level 1, in the
+category UNPLACED, so that no label is lost. Categories are the first letters of tree numbers, under
+their declared names. Without tree numbers they are the declared top categories; without these, the
+15 largest concepts of level 1 and one for the rest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ontodex.ontology.graph import ancestors, depths, topological
+from ontodex.ontology.graph import compute_ancestors, compute_depths, sort_topologically
 from ontodex.types import LabelSpace, Ontology
 
 Rule = Literal["min", "max"]
@@ -36,33 +36,36 @@ _GROUP = re.compile(r"[^\W\d]+|[^.]+")
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """Where concepts (or label columns) stand; row `i` of everything is concept `i`."""
+    """Levels and categories of concepts or label columns; row `i` belongs to concept `i`."""
 
     level: NDArray[np.int32]  # 1 = most general
     categories: tuple[str, ...]
-    membership: csr_array  # (concepts, categories), true where it belongs; no row is empty
+    membership: csr_array  # (concepts, categories), boolean; no row is empty
 
     @property
     def n_levels(self) -> int:
         return int(self.level.max(initial=0))
 
     def at(self, level: int) -> NDArray[np.int64]:
-        """The concepts of one level."""
+        """Return the concepts of one level."""
         return np.flatnonzero(self.level == level)
 
 
-def assign(
+def assign_levels(
     ontology: Ontology, *, max_level: int = 7, rule: Rule = "min", largest: int = 15
 ) -> Levels:
-    """Level and categories of every concept; deeper than `max_level` folds into the last."""
-    level = _levels(ontology, max_level, rule)
-    names, rows = _categories(ontology, largest)
-    return Levels(level, names, _membership(rows, len(names)))
+    """Return levels and categories of all concepts; deeper levels count as `max_level`."""
+    level = _compute_levels(ontology, max_level, rule)
+    names, rows = _assign_categories(ontology, largest)
+    return Levels(level, names, _make_membership(rows, len(names)))
 
 
-def for_labels(labels: LabelSpace, levels: Levels) -> Levels:
-    """The same for the columns of a label space; a label outside the ontology has no position."""
-    concepts, names = _concepts(labels), levels.categories
+def map_to_labels(labels: LabelSpace, levels: Levels) -> Levels:
+    """Return the levels of the columns of a label space.
+
+    A label outside the ontology has no position.
+    """
+    concepts, names = _find_concepts(labels), levels.categories
     if UNPLACED not in names and (concepts < 0).any():
         names = (*names, UNPLACED)
     outside = [names.index(UNPLACED)] if UNPLACED in names else []
@@ -71,20 +74,20 @@ def for_labels(labels: LabelSpace, levels: Levels) -> Levels:
         indices[indptr[concept] : indptr[concept + 1]] if concept >= 0 else outside
         for concept in concepts.tolist()
     ]
-    return Levels(_at(concepts, levels.level), names, _membership(rows, len(names)))
+    return Levels(_take_levels(concepts, levels.level), names, _make_membership(rows, len(names)))
 
 
-def label_levels(
+def compute_label_levels(
     labels: LabelSpace, *, max_level: int = 7, rule: Rule = "min"
 ) -> NDArray[np.int32]:
-    """The levels that `assign` and `for_labels` give the columns, without their categories."""
+    """Return the levels of the columns of a label space, without categories."""
     if labels.ontology is None:
         return np.ones(len(labels), dtype=np.int32)
-    return _at(_concepts(labels), _levels(labels.ontology, max_level, rule))
+    return _take_levels(_find_concepts(labels), _compute_levels(labels.ontology, max_level, rule))
 
 
-def label_ancestors(labels: LabelSpace) -> csr_array:
-    """(columns x columns), true where the label of a column is above that of a row."""
+def compute_label_ancestors(labels: LabelSpace) -> csr_array:
+    """Return (columns x columns), true where the column is an ancestor of the row."""
     n = len(labels)
     if labels.ontology is None:
         return csr_array((n, n), dtype=bool)
@@ -94,12 +97,12 @@ def label_ancestors(labels: LabelSpace) -> csr_array:
     place = csr_array(
         (np.ones(len(column), bool), (column, concept)), shape=(n, len(labels.ontology))
     )
-    return csr_array(place @ ancestors(labels.ontology) @ place.T)
+    return csr_array(place @ compute_ancestors(labels.ontology) @ place.T)
 
 
-def lists_with_ancestors(ontology: Ontology, lists: Iterable[Sequence[str]]) -> list[list[str]]:
-    """Label lists with all ancestors of their labels, the most general first."""
-    above, (depth, _) = ancestors(ontology), depths(ontology)
+def add_ancestors(ontology: Ontology, lists: Iterable[Sequence[str]]) -> list[list[str]]:
+    """Return label lists with all ancestors of their labels, the most general first."""
+    above, (depth, _) = compute_ancestors(ontology), compute_depths(ontology)
     complete = []
     for labels in lists:
         known = [ontology.index[label] for label in labels if label in ontology]
@@ -120,11 +123,12 @@ def lift(
     level: int,
     expand: Expand = "none",
 ) -> csr_array:
-    """The gold labels for training one level: those at it, other columns empty.
+    """Return the gold labels at one level; columns of other levels are empty.
 
-    `above` (`label_ancestors`) and `levels` (`for_labels`) are about the columns of `gold`; labels
-    past their end are outside the label space and at no level. `expand` first adds ancestors:
-    `all` those of every label, `lowest` only in documents whose labels are all of the last level.
+    `above` (`compute_label_ancestors`) and `levels` (`map_to_labels`) belong to the columns of
+    `gold`. Columns past their end are outside the label space and at no level. `expand` first adds
+    ancestors: `all` adds those of every label, `lowest` only those in documents that have labels of
+    the last level alone.
     """
     n = len(levels.level)
     known = csr_array(gold[:, :n].astype(bool))
@@ -140,10 +144,10 @@ def lift(
     return csr_array((data, (rows[kept], columns[kept])), shape=gold.shape)
 
 
-def _levels(ontology: Ontology, max_level: int, rule: Rule) -> NDArray[np.int32]:
+def _compute_levels(ontology: Ontology, max_level: int, rule: Rule) -> NDArray[np.int32]:
     if max_level < 1:
         raise ValueError(f"max_level must be at least 1, not {max_level}")
-    shallow, deep = depths(ontology)
+    shallow, deep = compute_depths(ontology)
     level = shallow if rule == "min" else deep
     pick = min if rule == "min" else max
     for concept, positions in enumerate(ontology.positions or ()):
@@ -152,40 +156,40 @@ def _levels(ontology: Ontology, max_level: int, rule: Rule) -> NDArray[np.int32]
     return np.minimum(level, max_level)
 
 
-def _concepts(labels: LabelSpace) -> NDArray[np.int64]:
-    """The concept of each column, -1 outside the ontology."""
+def _find_concepts(labels: LabelSpace) -> NDArray[np.int64]:
+    """Return the concept of each column, -1 outside the ontology."""
     known = labels.ontology.index if labels.ontology is not None else {}
     return np.array([known.get(label, -1) for label in labels.ids], dtype=np.int64)
 
 
-def _at(concepts: NDArray[np.int64], level: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The levels of these concepts; 1, where -1 points to, outside the ontology."""
+def _take_levels(concepts: NDArray[np.int64], level: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return the levels of these concepts, and 1 for -1 (outside the ontology)."""
     return np.append(level, np.int32(1))[concepts]
 
 
-def _membership(rows: Sequence[Sequence[int]], n_categories: int) -> csr_array:
+def _make_membership(rows: Sequence[Sequence[int]], n_categories: int) -> csr_array:
     indptr = np.cumsum([0, *map(len, rows)])
     indices = np.fromiter((g for row in rows for g in row), np.int32, int(indptr[-1]))
     data = np.ones(len(indices), dtype=bool)
     return csr_array((data, indices, indptr), shape=(len(rows), n_categories))
 
 
-def _categories(ontology: Ontology, largest: int) -> tuple[tuple[str, ...], list[list[int]]]:
-    """Category names, and for each concept the sorted numbers of its categories."""
+def _assign_categories(ontology: Ontology, largest: int) -> tuple[tuple[str, ...], list[list[int]]]:
+    """Return category names, and for each concept the sorted numbers of its categories."""
     if ontology.positions is not None:
-        heads = _by_position(ontology, ontology.positions)
+        heads = _group_by_position(ontology, ontology.positions)
     elif ontology.categories:
         index = ontology.index
         heads = {name: [index[head] for head in own] for name, own in ontology.categories.items()}
     else:
-        heads = _by_top(ontology, largest)
-    rows = _inherited(ontology, heads.values())
-    lonely = np.diff(ontology.parents.indptr) + np.diff(ontology.children.indptr) == 0
+        heads = _group_by_top(ontology, largest)
+    rows = _inherit(ontology, heads.values())
+    isolated = np.diff(ontology.parents.indptr) + np.diff(ontology.children.indptr) == 0
     names = [*heads, *(name for name in (REST, UNPLACED) if name not in heads)]
     rest, unplaced = (frozenset([names.index(name)]) for name in (REST, UNPLACED))
     for concept, row in enumerate(rows):
         if not row:
-            rows[concept] = unplaced if lonely[concept] else rest
+            rows[concept] = unplaced if isolated[concept] else rest
     kinds = set(rows)
     used = sorted(frozenset().union(*kinds))
     renumbered = {old: new for new, old in enumerate(used)}
@@ -193,17 +197,20 @@ def _categories(ontology: Ontology, largest: int) -> tuple[tuple[str, ...], list
     return tuple(names[number] for number in used), [ordered[row] for row in rows]
 
 
-def _inherited(ontology: Ontology, heads: Iterable[Iterable[int]]) -> list[frozenset[int]]:
-    """For each concept, the categories that it heads or stands below a head of. Tree numbers say
-    everything about the concepts that have them, so those inherit nothing."""
+def _inherit(ontology: Ontology, heads: Iterable[Iterable[int]]) -> list[frozenset[int]]:
+    """Return for each concept the categories of itself and its ancestors.
+
+    `heads` are the top concepts of each category. Concepts with tree numbers inherit nothing,
+    because their tree numbers name all their categories.
+    """
     rows: list[frozenset[int]] = [frozenset()] * len(ontology)
     for number, members in enumerate(heads):
         for concept in members:
             rows[concept] |= {number}
     indptr, parents = ontology.parents.indptr.tolist(), ontology.parents.indices.tolist()
-    # Equal sets are kept once: a million concepts have few different ones.
+    # Equal sets are stored once: a million concepts have few different ones.
     known: dict[frozenset[int], frozenset[int]] = {}
-    for concept in topological(ontology):
+    for concept in sort_topologically(ontology):
         row = rows[concept]
         if ontology.positions is None or not ontology.positions[concept]:
             row = row.union(
@@ -213,10 +220,12 @@ def _inherited(ontology: Ontology, heads: Iterable[Iterable[int]]) -> list[froze
     return rows
 
 
-def _by_position(ontology: Ontology, positions: Sequence[tuple[str, ...]]) -> dict[str, list[int]]:
-    """Concepts by the letters of their tree numbers, under the names declared for the letters."""
+def _group_by_position(
+    ontology: Ontology, positions: Sequence[tuple[str, ...]]
+) -> dict[str, list[int]]:
+    """Group concepts by the first letters of their tree numbers, under the declared names."""
     declared = {
-        _letters(position): name
+        _get_letters(position): name
         for name, heads in ontology.categories.items()
         for head in heads
         for position in positions[ontology.index[head]]
@@ -224,26 +233,29 @@ def _by_position(ontology: Ontology, positions: Sequence[tuple[str, ...]]) -> di
     }
     groups: dict[str, list[int]] = {name: [] for name in ontology.categories}
     for concept, own in enumerate(positions):
-        for letters in map(_letters, own):
+        for letters in map(_get_letters, own):
             groups.setdefault(declared.get(letters, letters), []).append(concept)
     return groups
 
 
-def _letters(position: str) -> str:
+def _get_letters(position: str) -> str:
     match = _GROUP.match(position)
     return match.group() if match else position
 
 
-def _by_top(ontology: Ontology, largest: int) -> dict[str, list[int]]:
-    """The `largest` concepts of level 1 by descendants, each its own category; the others as one.
-    A lone root would put everything into one category, so its children stand in for it."""
+def _group_by_top(ontology: Ontology, largest: int) -> dict[str, list[int]]:
+    """Make a category of each of the `largest` concepts of level 1, and one of the others.
+
+    The size of a concept is the number of its descendants. A single root is replaced by its
+    children.
+    """
     children = ontology.children
     n_children, n_parents = np.diff(children.indptr), np.diff(ontology.parents.indptr)
     tops = np.flatnonzero((n_parents == 0) & (n_children > 0)).tolist()
     while len(tops) == 1 and n_children[tops[0]]:
         tops = children.indices[children.indptr[tops[0]] : children.indptr[tops[0] + 1]].tolist()
     below: Counter[int] = Counter()
-    for kind, concepts in Counter(_inherited(ontology, ([top] for top in tops))).items():
+    for kind, concepts in Counter(_inherit(ontology, ([top] for top in tops))).items():
         below.update({tops[number]: concepts for number in kind})
     tops.sort(key=lambda top: (-below[top], top))
     groups: dict[str, list[int]] = {}

@@ -1,11 +1,11 @@
-"""MeSH in its four shapes: descriptor XML, ASCII (.bin), mtrees, and TSV with tree numbers.
+"""Read MeSH: descriptor XML, ASCII (.bin), mtrees, and TSV with tree numbers.
 
-    tree number     A01.236.249     the position; its segments are the level, A01.236 the parent
+    tree number     A01.236.249     the position: level 3, below the parent A01.236
     first letter    A               the category: Anatomy
 
-A descriptor with several tree numbers has several parents. As a graph of descriptors MeSH is not
-quite a hierarchy (a pair of them can stand above each other in different places), so a few edges
-are cut; positions, and with them levels and categories, are not touched by that.
+A descriptor with several tree numbers has several parents. The graph of descriptors has a few
+cycles, because two descriptors can be above each other in different places. A few edges are cut for
+this reason; positions, levels and categories stay as they are.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ontodex import guarded_xml
 from ontodex.errors import DataError
-from ontodex.files import read_lines
-from ontodex.ontology.graph import Concept, build
+from ontodex.io import xml
+from ontodex.io.files import read_lines
+from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.types import Ontology
 
 LANGUAGE = "en"
@@ -45,84 +45,89 @@ TREE_NUMBER = re.compile(r"[A-Z]\d+(?:\.\d+)*")
 
 
 def read_xml(path: Path) -> Ontology:
-    """Descriptors of a desc*.xml file: names, terms of all their concepts, scope notes."""
-    records = guarded_xml.elements(path, ["DescriptorRecord"])
-    return _ontology((_of_element(record, path) for record in records), path)
+    """Read the descriptors of a desc*.xml file: names, terms of all concepts, scope notes."""
+    records = xml.read_elements(path, ["DescriptorRecord"])
+    return _build((_parse_element(record, path) for record in records), path)
 
 
 def read_ascii(path: Path) -> Ontology:
-    """Descriptors of a d*.bin file; qualifier and supplementary records are passed over."""
-    return _ontology(_of_ascii(path), path)
+    """Read the descriptors of a d*.bin file; skip qualifiers and supplementary records."""
+    return _build(_parse_ascii(path), path)
 
 
 def read_trees(path: Path) -> Ontology:
-    """Headings of an mtrees*.bin file. It has no identifiers: a heading's name is its id."""
+    """Read the headings of an mtrees*.bin file, which has no ids: the name is the id."""
     positions: dict[str, list[str]] = {}
     for number, line in read_lines(path):
         if line:
             name, semicolon, position = line.rpartition(";")
             if not semicolon or not name:
-                raise DataError(f"no 'Name;A01' but {line[:40]!r}", path=path, line=number)
-            _check([position], path, number)
+                raise DataError(f"expected 'Name;A01', not {line[:40]!r}", path=path, line=number)
+            _check_tree_numbers([position], path, number)
             positions.setdefault(name, []).append(position)
-    return _ontology(
+    return _build(
         (Concept(name, {LANGUAGE: name}, positions=own) for name, own in positions.items()), path
     )
 
 
 def read_tsv(path: Path) -> Ontology:
-    """Rows of identifier, name, synonyms and tree numbers (both bar-separated); more is ignored."""
-    return _ontology(_of_rows(path), path)
+    """Read rows of id, name, synonyms and tree numbers (both separated by bars).
+
+    Further columns are ignored.
+    """
+    return _build(_parse_rows(path), path)
 
 
-def _ontology(records: Iterable[Concept], path: Path) -> Ontology:
-    """Parents and categories from tree numbers."""
+def _build(records: Iterable[Concept], path: Path) -> Ontology:
+    """Build the ontology, with parents and categories from tree numbers."""
     concepts = list(records)
     if not concepts:
-        raise DataError("holds no descriptor", path=path)
+        raise DataError("has no descriptor", path=path)
     place = {position: concept.id for concept in concepts for position in concept.positions}
     categories: dict[str, list[str]] = {}
     for position, label in sorted(place.items()):
         if "." not in position:
             categories.setdefault(CATEGORIES.get(position[0], position[0]), []).append(label)
-    return build((_with_parents(concept, place) for concept in concepts), categories=categories)
+    return build_ontology(
+        (_add_parents(concept, place) for concept in concepts), categories=categories
+    )
 
 
-def _with_parents(concept: Concept, place: dict[str, str]) -> Concept:
+def _add_parents(concept: Concept, place: dict[str, str]) -> Concept:
     above = [position.rpartition(".")[0] for position in concept.positions]
-    # A number without a descriptor stays as it is, and is reported as a missing parent.
+    # A tree number without a descriptor is kept, and reported as a missing parent.
     return replace(concept, parents=[place.get(number, number) for number in above if number])
 
 
-def _of_element(record: Any, path: Path) -> Concept:
+def _parse_element(record: Any, path: Path) -> Concept:
     label = record.findtext("DescriptorUI", "").strip()
     if not label:
         raise DataError("a DescriptorRecord has no DescriptorUI", path=path, line=record.sourceline)
-    positions = _texts(record, "TreeNumberList/TreeNumber")
-    _check(positions, path, record.sourceline)
-    notes = _texts(record, "ConceptList/Concept[@PreferredConceptYN='Y']/ScopeNote")
+    positions = _get_texts(record, "TreeNumberList/TreeNumber")
+    _check_tree_numbers(positions, path, record.sourceline)
+    notes = _get_texts(record, "ConceptList/Concept[@PreferredConceptYN='Y']/ScopeNote")
     return Concept(
         id=label,
         names={LANGUAGE: record.findtext("DescriptorName/String", "").strip()},
-        synonyms={LANGUAGE: _texts(record, "ConceptList/Concept/TermList/Term/String")},
+        synonyms={LANGUAGE: _get_texts(record, "ConceptList/Concept/TermList/Term/String")},
         definition=next(iter(notes), ""),
         positions=positions,
     )
 
 
-def _texts(record: Any, tag_path: str) -> list[str]:
+def _get_texts(record: Any, tag_path: str) -> list[str]:
     return [(element.text or "").strip() for element in record.iterfind(tag_path)]
 
 
-def _of_ascii(path: Path) -> Iterator[Concept]:
-    for number, fields in _ascii_records(path):
+def _parse_ascii(path: Path) -> Iterator[Concept]:
+    for number, fields in _read_ascii_records(path):
         if "MH" not in fields:
             continue
         if "UI" not in fields:
             raise DataError(f"{fields['MH'][0]!r} has no UI", path=path, line=number)
         entries = [*fields.get("ENTRY", ()), *fields.get("PRINT ENTRY", ())]
         positions = fields.get("MN", [])
-        _check(positions, path, number)
+        _check_tree_numbers(positions, path, number)
         yield Concept(
             id=fields["UI"][0],
             names={LANGUAGE: fields["MH"][0]},
@@ -132,37 +137,39 @@ def _of_ascii(path: Path) -> Iterator[Concept]:
         )
 
 
-def _ascii_records(path: Path) -> Iterator[tuple[int, dict[str, list[str]]]]:
-    """(line it begins at, field -> values) of each record."""
+def _read_ascii_records(path: Path) -> Iterator[tuple[int, dict[str, list[str]]]]:
+    """Yield (first line, field -> values) of each record."""
     fields: dict[str, list[str]] = {}
-    begun = 1
+    start = 1
     for number, line in read_lines(path):
         if line == "*NEWRECORD":
             if fields:
-                yield begun, fields
-            fields, begun = {}, number
+                yield start, fields
+            fields, start = {}, number
         elif line:
             name, equals, value = line.partition(" =")
             if not equals:
-                raise DataError(f"no 'FIELD = value' but {line[:40]!r}", path=path, line=number)
+                raise DataError(
+                    f"expected 'FIELD = value', not {line[:40]!r}", path=path, line=number
+                )
             fields.setdefault(name, []).append(value.strip())
     if fields:
-        yield begun, fields
+        yield start, fields
 
 
-def _of_rows(path: Path) -> Iterator[Concept]:
+def _parse_rows(path: Path) -> Iterator[Concept]:
     for number, line in read_lines(path):
         if not line:
             continue
         columns = line.split("\t")
         if len(columns) < 4 or not columns[0]:
             raise DataError(
-                f"{len(columns)} columns; a row has identifier, name, synonyms, tree numbers",
+                f"{len(columns)} columns; a row needs id, name, synonyms and tree numbers",
                 path=path,
                 line=number,
             )
         positions = [position for position in columns[3].split("|") if position]
-        _check(positions, path, number)
+        _check_tree_numbers(positions, path, number)
         yield Concept(
             id=columns[0],
             names={LANGUAGE: columns[1]},
@@ -171,9 +178,9 @@ def _of_rows(path: Path) -> Iterator[Concept]:
         )
 
 
-def _check(positions: Iterable[str], path: Path, line: int) -> None:
+def _check_tree_numbers(positions: Iterable[str], path: Path, line: int) -> None:
     for position in positions:
         if not TREE_NUMBER.fullmatch(position):
             raise DataError(
-                f"{position[:40]!r} is no tree number like A01.236.249", path=path, line=line
+                f"{position[:40]!r} is not a tree number like A01.236.249", path=path, line=line
             )

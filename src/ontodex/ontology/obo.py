@@ -1,4 +1,4 @@
-"""OBO 1.2 and 1.4, read as a stream of stanzas.
+"""Read and write OBO 1.2 and 1.4.
 
     [Term]
     id: HP:0000003
@@ -7,10 +7,10 @@
     synonym: "Multicystic kidneys" EXACT []
     is_a: HP:0000107 ! Renal cyst
 
-Parents are `is_a` alone: other relationships, part_of among them, do not say that one concept is a
-kind of another. Synonyms of every scope are taken. `alt_id` are retired ids of the term. `consider`
-is passed over: the standard forbids to replace a term by it unseen. OBO states no language; names
-are taken to be English, as those of the OBO Foundry are.
+Parents are `is_a` only: other relationships, such as part_of, do not make one concept a kind of
+another. Synonyms of every scope are read. `alt_id` are retired ids of the term. `consider` is
+ignored, because the standard does not allow to replace a term by it automatically. OBO has no
+language tags; names are read as English, as those of the OBO Foundry are.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import IO
 
 from ontodex.errors import DataError
-from ontodex.files import read_lines
-from ontodex.ontology.graph import Concept, build
+from ontodex.io.files import read_lines
+from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.types import Ontology
 
 LANGUAGE = "en"
@@ -34,16 +34,16 @@ _TAGS = {"id", "name", "def", "synonym", "is_a", "alt_id", "is_obsolete", "repla
 
 
 def read(path: Path) -> Ontology:
-    """The terms of an OBO file; obsolete ones are deprecated concepts."""
+    """Read the terms of an OBO file; obsolete ones become deprecated concepts."""
     retired: dict[str, str] = {}
-    ontology = build(_concepts(path, retired), retired=retired)
+    ontology = build_ontology(_read_concepts(path, retired), retired=retired)
     if not len(ontology):
-        raise DataError("holds no [Term]", path=path)
+        raise DataError("has no [Term]", path=path)
     return ontology
 
 
-def _concepts(path: Path, retired: dict[str, str]) -> Iterator[Concept]:
-    for number, tags in _stanzas(path):
+def _read_concepts(path: Path, retired: dict[str, str]) -> Iterator[Concept]:
+    for number, tags in _read_stanzas(path):
         ids = tags.get("id", [])
         if len(ids) != 1 or not ids[0]:
             raise DataError(
@@ -62,28 +62,28 @@ def _concepts(path: Path, retired: dict[str, str]) -> Iterator[Concept]:
         )
 
 
-def _stanzas(path: Path) -> Iterator[tuple[int, dict[str, list[str]]]]:
-    """(line it begins at, tag -> values) of each [Term]."""
+def _read_stanzas(path: Path) -> Iterator[tuple[int, dict[str, list[str]]]]:
+    """Yield (first line, tag -> values) of each [Term]."""
     tags: dict[str, list[str]] | None = None
-    begun = 0
+    start = 0
     for number, raw in read_lines(path):
         line = raw.strip(" \t")
         if line.startswith("["):
             if tags is not None:
-                yield begun, tags
-            tags, begun = ({} if line.startswith("[Term]") else None), number
+                yield start, tags
+            tags, start = ({} if line.startswith("[Term]") else None), number
         elif tags is not None and line and line[0] != "!":
             tag, colon, value = line.partition(":")
             if not colon:
-                raise DataError(f"no 'tag: value' but {line[:40]!r}", path=path, line=number)
+                raise DataError(f"expected 'tag: value', not {line[:40]!r}", path=path, line=number)
             if tag in _TAGS:
-                tags.setdefault(tag, []).append(_value(tag, value.strip(" \t"), path, number))
+                tags.setdefault(tag, []).append(_parse_value(tag, value.strip(" \t"), path, number))
     if tags is not None:
-        yield begun, tags
+        yield start, tags
 
 
-def _value(tag: str, text: str, path: Path, line: int) -> str:
-    """The text of a tag without quotes, modifiers, comment and escapes."""
+def _parse_value(tag: str, text: str, path: Path, line: int) -> str:
+    """Return the text of a tag without quotes, modifiers, comment and escapes."""
     if tag in ("def", "synonym"):
         quoted = _QUOTED.match(text)
         if quoted is None:
@@ -100,8 +100,10 @@ def _value(tag: str, text: str, path: Path, line: int) -> str:
 
 
 def write(ontology: Ontology, file: IO[bytes]) -> None:
-    """One [Term] a concept, names and synonyms in the ontology's main language. Notations, tree
-    numbers, categories and other languages have no place in OBO."""
+    """Write one [Term] per concept, with names and synonyms in the default language.
+
+    Notations, tree numbers, categories and other languages are left out.
+    """
     language = ontology.language
     retired: dict[str, list[str]] = {}
     for old, new in ontology.replaced_by.items():

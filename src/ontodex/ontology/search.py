@@ -1,10 +1,9 @@
-"""Concepts by what people type: a name, its beginning, some of its words, a name with a typo.
+"""Search concepts by name, by the beginning or some words of a name, and with typos.
 
     query -> id | name | synonym (whole) -> prefix -> words -> similar -> Hits, best first
 
-All texts are kept sorted, which answers whole names and beginnings by bisection. A trigram index,
-sorted arrays made without a Python loop, gives the candidates for words and for typos; both are
-then checked letter by letter.
+All names are sorted, so whole names and prefixes are found by bisection. A trigram index gives the
+candidates for words and typos, which are then compared letter by letter.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from ontodex.types import Ontology
 Kind = Literal["id", "name", "synonym", "prefix", "words", "similar"]
 
 _LAST = chr(0x10FFFF)
-_CANDIDATES = 200  # texts compared letter by letter for one mistyped query
+_CANDIDATES = 200  # texts compared letter by letter for one query with a typo
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A concept, the text of it that matched, and how."""
+    """A concept, its name that matched, and the kind of match."""
 
     label: str
     text: str
@@ -36,11 +35,11 @@ class Hit:
 
 
 class Search:
-    """Finds concepts of one ontology; `language` limits names and synonyms to one."""
+    """Searches the concepts of one ontology; `language` limits names and synonyms to one."""
 
     def __init__(self, ontology: Ontology, language: str | None = None) -> None:
         self._ontology = ontology
-        entries = sorted(set(_entries(ontology, language)))
+        entries = sorted(set(_list_entries(ontology, language)))
         self._texts = [normal for normal, _, _, _ in entries]
         self._shown = [text for _, _, _, text in entries]
         self._concept = np.array([concept for _, concept, _, _ in entries], dtype=np.int64)
@@ -49,21 +48,21 @@ class Search:
         deprecated[[i for i, label in enumerate(ontology.ids) if label in ontology.deprecated]] = 1
         is_synonym = np.array([synonym for _, _, synonym, _ in entries], dtype=bool)
         self._is_synonym, self._lengths = is_synonym, lengths
-        # The order among equal matches: living concepts, preferred names, short texts first.
+        # Order of equal matches: not deprecated, preferred names, short texts come first.
         self._rank = np.empty(len(entries), dtype=np.int64)
         order = np.lexsort((self._concept, lengths, is_synonym, deprecated[self._concept]))
         self._rank[order] = np.arange(len(entries))
         self._trigrams = _Trigrams(self._texts)
 
     def find(self, query: str, limit: int = 10) -> list[Hit]:
-        """The concepts that match best, each once."""
+        """Return the concepts that match best, each once."""
         hits: dict[str, Hit] = {}
         if query.strip() in self._ontology:
             hits[query.strip()] = Hit(query.strip(), query.strip(), "id")
         normal = normalise(query)
         if not normal:
             return list(hits.values())
-        for kind, entries in self._matches(normal):
+        for kind, entries in self._find_matches(normal):
             for entry in entries.tolist():
                 if len(hits) >= limit:
                     return list(hits.values())
@@ -73,27 +72,27 @@ class Search:
                 hits.setdefault(label, Hit(label, self._shown[entry], found))
         return list(hits.values())
 
-    def _matches(self, query: str) -> Iterator[tuple[Kind, NDArray[np.int64]]]:
-        """Numbers of texts, best kind first; a later kind is only looked for when asked for."""
+    def _find_matches(self, query: str) -> Iterator[tuple[Kind, NDArray[np.int64]]]:
+        """Yield kinds of matches, best first; later kinds are computed on demand."""
         start = bisect_left(self._texts, query)
         stop = bisect_left(self._texts, query + _LAST)
         whole = np.flatnonzero(self._lengths[start:stop] == len(query)) + start
-        yield "name", self._ordered(whole)
-        yield "prefix", self._ordered(np.arange(start, stop))
+        yield "name", self._sort_entries(whole)
+        yield "prefix", self._sort_entries(np.arange(start, stop))
         words = query.split()
-        candidates = self._trigrams.with_all(words)
+        candidates = self._trigrams.find_with_all(words)
         inside = [i for i in candidates.tolist() if all(word in self._texts[i] for word in words)]
-        yield "words", self._ordered(np.array(inside, dtype=np.int64))
-        yield "similar", self._similar(query)
+        yield "words", self._sort_entries(np.array(inside, dtype=np.int64))
+        yield "similar", self._find_similar(query)
 
-    def _ordered(self, entries: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _sort_entries(self, entries: NDArray[np.int64]) -> NDArray[np.int64]:
         return entries[np.argsort(self._rank[entries])]
 
-    def _similar(self, query: str) -> NDArray[np.int64]:
-        """Texts one edit away, or two in queries of eight letters and more; closest first."""
+    def _find_similar(self, query: str) -> NDArray[np.int64]:
+        """Return texts at one edit, or two for queries of eight letters or more; closest first."""
         allowed = 0 if len(query) < 4 else 1 if len(query) < 8 else 2
-        shared = self._trigrams.shared(query)
-        # One edit touches at most four trigrams (a swap of neighbours does).
+        shared = self._trigrams.count_shared(query)
+        # One edit changes at most four trigrams (by a swap of neighbours).
         enough = (shared >= max(1, len(query) - 4 * allowed)) & (
             np.abs(self._lengths - len(query)) <= allowed
         )
@@ -101,7 +100,7 @@ class Search:
         candidates = candidates[np.lexsort((self._rank[candidates], -shared[candidates]))]
         near = []
         for entry in candidates[:_CANDIDATES].tolist():
-            distance = edits(query, self._texts[entry], allowed)
+            distance = count_edits(query, self._texts[entry], allowed)
             if distance <= allowed:
                 near.append((distance, entry))
         near.sort(key=lambda pair: pair[0])  # stable: more trigrams in common first
@@ -109,34 +108,33 @@ class Search:
 
 
 def normalise(text: str) -> str:
-    """The text as it is compared: one form of each letter, no case, single spaces."""
+    """Return the text in NFKC, case-folded, with single spaces."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def _entries(ontology: Ontology, language: str | None) -> Iterator[tuple[str, int, bool, str]]:
-    """(normal text, concept, is a synonym, text as written) of every name."""
+def _list_entries(ontology: Ontology, language: str | None) -> Iterator[tuple[str, int, bool, str]]:
+    """Yield (normalised text, concept, is a synonym, text) of every name."""
     for tag, names in ontology.names.items():
         if language in (None, tag):
-            for concept, name in enumerate(names):
-                if name:
-                    yield normalise(name), concept, False, name
+            for concept, name in names.items():
+                yield normalise(name), concept, False, name
     for tag, synonyms in ontology.synonyms.items():
         if language in (None, tag):
-            for concept, own in enumerate(synonyms):
+            for concept, own in synonyms.items():
                 for synonym in own:
                     yield normalise(synonym), concept, True, synonym
 
 
 class _Trigrams:
-    """Which texts hold which three letters in a row, a space standing at both ends of a text."""
+    """An index of the trigrams of texts, with a space at both ends of each text."""
 
     def __init__(self, texts: list[str]) -> None:
         self._n_texts = len(texts)
-        keys = _keys("".join(f" {text} " for text in texts))
+        keys = _trigram_keys("".join(f" {text} " for text in texts))
         lengths = np.array([len(text) + 2 for text in texts], dtype=np.int64)
         owner = np.repeat(np.arange(len(texts), dtype=np.int32), lengths)
         inside = np.ones(len(owner), dtype=bool)
-        for back in (1, 2):  # no trigram begins at the last two letters of a text
+        for back in (1, 2):  # no trigram starts at the last two letters of a text
             inside[np.cumsum(lengths) - back] = False
         keys, owner = keys[inside[: len(keys)]], owner[inside]
         order = np.argsort(keys, kind="stable")
@@ -144,13 +142,13 @@ class _Trigrams:
         self._keys, self._starts = np.unique(keys[order], return_index=True)
         self._stops = np.append(self._starts[1:], len(order))
 
-    def shared(self, text: str) -> NDArray[np.int64]:
-        """For each text, how many of this text's trigrams it has."""
-        return self._count(np.unique(_keys(f" {text} ")))
+    def count_shared(self, text: str) -> NDArray[np.int64]:
+        """Return for each indexed text the number of trigrams that it shares with this text."""
+        return self._count(np.unique(_trigram_keys(f" {text} ")))
 
-    def with_all(self, words: list[str]) -> NDArray[np.int64]:
-        """Texts that may have all these words inside; none when no word has three letters."""
-        keys = np.unique(np.concatenate([_keys(word) for word in words]))
+    def find_with_all(self, words: list[str]) -> NDArray[np.int64]:
+        """Return texts that may contain all these words; none if no word has three letters."""
+        keys = np.unique(np.concatenate([_trigram_keys(word) for word in words]))
         if not len(keys):
             return np.empty(0, dtype=np.int64)
         return np.flatnonzero(self._count(keys) >= len(keys))
@@ -168,17 +166,19 @@ class _Trigrams:
         )
 
 
-def _keys(text: str) -> NDArray[np.uint64]:
-    """Each three letters in a row as one number; a code point has 21 bits."""
-    # A lone surrogate is no text, but a search for one must not fail either.
+def _trigram_keys(text: str) -> NDArray[np.uint64]:
+    """Return each trigram as one number; a code point has 21 bits."""
+    # A lone surrogate is not valid text, but a search for it must not fail.
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.uint64)
     bits = np.uint64(21)
     return (((codes[:-2] << bits) | codes[1:-1]) << bits) | codes[2:]
 
 
-def edits(a: str, b: str, most: int) -> int:
-    """Letters to insert, drop, change, or swap with a neighbour to turn `a` into `b`; some number
-    above `most` as soon as that is certain."""
+def count_edits(a: str, b: str, most: int) -> int:
+    """Return the edit distance of two texts, or any number above `most` if it is larger.
+
+    An edit inserts, drops or changes a letter, or swaps two neighbours.
+    """
     if abs(len(a) - len(b)) > most:
         return most + 1
     far = most + 1

@@ -1,12 +1,11 @@
-"""SKOS in Turtle, N-Triples, RDF/XML and JSON-LD, read and written through pyoxigraph.
+"""Read and write SKOS in Turtle, N-Triples, RDF/XML and JSON-LD, with pyoxigraph.
 
-pyoxigraph never fetches anything, but it expands entities of an RDF/XML file, so such a file comes
-to it through `guarded_xml`, which lets no declaration pass. A JSON-LD file is looked through for
-contexts that live elsewhere and refused by name.
+pyoxigraph fetches nothing, but it expands entities of RDF/XML. So an RDF/XML file is read through
+`io.xml`, which removes all declarations. A JSON-LD file with remote contexts is refused.
 
-Concepts are the resources typed skos:Concept or a class the file declares below it. A deprecated
-resource that is no skos:Concept any more (STW keeps such) is no concept here either; its id stays
-known as retired, with its successor. Names in files without a language tag are "und".
+Concepts are the resources of type skos:Concept, or of a class that the file declares as a subclass
+of it. A deprecated resource that is no longer a skos:Concept (STW has such) is not a concept; its
+id is kept as retired, with its successor. The language of names without a tag is "und".
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote, unquote
 
-from ontodex import guarded_xml
 from ontodex.errors import DataError, require
-from ontodex.files import open_bytes
-from ontodex.ontology.graph import Concept, build
+from ontodex.io import xml
+from ontodex.io.files import open_bytes
+from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.types import Ontology
 
 SYNTAXES = {
@@ -31,7 +30,7 @@ SYNTAXES = {
     "rdfxml": "RDF_XML",
     "jsonld": "JSON_LD",
 }
-# A grouping into more parts than this says nothing about the top of the hierarchy.
+# A grouping into more parts than this does not describe the top of the hierarchy.
 MAX_GROUPS = 50
 
 _SKOS = "http://www.w3.org/2004/02/skos/core#"
@@ -40,12 +39,12 @@ _RDFS = "http://www.w3.org/2000/01/rdf-schema#"
 _OWL = "http://www.w3.org/2002/07/owl#"
 _TERMS = "http://purl.org/dc/terms/"
 _PREFIXES = {"skos": _SKOS, "owl": _OWL, "dcterms": _TERMS}
-# Ids that are no IRIs (D000001) are written below this one and come back as they were.
+# Ids that are not IRIs (D000001) are written with this prefix, and read back without it.
 _OWN = "urn:ontodex:concept:"
 _SCHEME = "urn:ontodex:scheme"
 _GROUP = "urn:ontodex:category:"
 
-# predicate -> what we call it; all others are passed over
+# predicate -> our name for it; all others are ignored
 _PREDICATES = {
     _RDF + "type": "type",
     _RDFS + "subClassOf": "subclass",
@@ -61,7 +60,7 @@ _PREDICATES = {
         )
     },
 }
-# those whose values are texts; the others' are resources
+# predicates with text values; those of the others are resources
 _TEXTS = {
     *("label", "deprecated", "title", "prefLabel", "altLabel", "hiddenLabel"),
     *("notation", "definition", "scopeNote"),
@@ -70,15 +69,15 @@ _POSITION = re.compile(r"^Parser error at line \d+ (?:between columns \d+ and|co
 
 
 def read(path: Path, syntax: str = "turtle") -> Ontology:
-    """The SKOS concepts of a file."""
-    facts = _Facts()
-    for subject, predicate, value in _statements(path, syntax):
+    """Read the SKOS concepts of a file."""
+    facts = _Statements()
+    for subject, predicate, value in _read_statements(path, syntax):
         facts.add(subject, predicate, value)
     concepts = facts.concepts()
     if not concepts:
         seen = sorted({kind for kinds in facts["type"].values() for kind in kinds})[:5]
         raise DataError(
-            "holds no skos:Concept; "
+            "has no skos:Concept; "
             + (f"its resources are of type {', '.join(seen)}" if seen else "nothing has a type"),
             path=path,
             hint="an OWL ontology can be converted to OBO, for example with robot convert",
@@ -88,15 +87,15 @@ def read(path: Path, syntax: str = "turtle") -> Ontology:
         for label in facts["deprecated"]
         if label not in concepts and facts.is_deprecated(label)
     }
-    return build(
+    return build_ontology(
         (facts.concept(label) for label in concepts),
         categories=facts.categories(concepts),
         retired=retired,
     )
 
 
-class _Facts:
-    """What a file states, by predicate and subject; literals are (language, text), nodes ids."""
+class _Statements:
+    """Statements of a file by predicate and subject; a literal is (language, text)."""
 
     def __init__(self) -> None:
         self._by: dict[str, dict[str, list[Any]]] = {name: {} for name in _PREDICATES.values()}
@@ -118,16 +117,17 @@ class _Facts:
         return any(text in ("true", "1") for _, text in self.of(label, "deprecated"))
 
     def concepts(self) -> dict[str, None]:
-        """Ids of the concepts, in file order."""
-        classes, below = {_SKOS + "Concept"}, set[str]()
-        while (
-            grown := {
-                kind for kind, above in self["subclass"].items() if classes.intersection(above)
-            }
-            - classes
-        ):
-            classes |= grown
-            below |= grown
+        """Return the ids of the concepts, in file order."""
+        narrower: dict[str, list[str]] = {}
+        for kind, above in self["subclass"].items():
+            for general in above:
+                narrower.setdefault(general, []).append(kind)
+        below, waiting = set[str](), [_SKOS + "Concept"]
+        while waiting:
+            for kind in narrower.get(waiting.pop(), ()):
+                if kind not in below:
+                    below.add(kind)
+                    waiting.append(kind)
         return {
             label: None
             for label, kinds in self["type"].items()
@@ -149,24 +149,27 @@ class _Facts:
             names=names,
             synonyms=synonyms,
             parents=self.of(label, "broader"),
-            definition=_best(self.of(label, "definition") or self.of(label, "scopeNote")),
-            notation=_best(self.of(label, "notation")),
+            definition=_choose_text(self.of(label, "definition") or self.of(label, "scopeNote")),
+            notation=_choose_text(self.of(label, "notation")),
             deprecated=self.is_deprecated(label),
             replaced_by=next(iter(self.of(label, "replaced_by")), ""),
         )
 
     def name(self, label: str) -> str:
-        """The name of a scheme, a collection or a concept, for people."""
+        """Return the name of a scheme, a collection or a concept."""
         for kind in ("prefLabel", "label", "title"):
             if texts := self.of(label, kind):
-                return _best(texts)
+                return _choose_text(texts)
         return label
 
     def categories(self, concepts: Collection[str]) -> dict[str, list[str]]:
-        """The first declared grouping that divides the concepts into a few parts: schemes by their
-        top concepts, the top concepts of one scheme, schemes by their concepts, collections."""
-        tops = _grouped(self["topConceptOf"], concepts)
-        schemes = _grouped(self["inScheme"], concepts)
+        """Return the first declared grouping of the concepts into a few categories.
+
+        Tried in this order: schemes by their top concepts, the top concepts of one scheme, schemes
+        by their concepts, collections.
+        """
+        tops = _invert(self["topConceptOf"], concepts)
+        schemes = _invert(self["inScheme"], concepts)
         collections = {
             name: heads
             for name, members in self["member"].items()
@@ -177,7 +180,7 @@ class _Facts:
         fewest = 2
         for groups in (tops, schemes, collections):
             if groups is collections:
-                fewest = 1  # nobody writes a collection for another purpose than grouping
+                fewest = 1  # a collection has no other purpose than grouping
             if fewest <= len(groups) <= MAX_GROUPS:
                 named: dict[str, list[str]] = {}
                 for label, heads in groups.items():
@@ -186,8 +189,8 @@ class _Facts:
         return {}
 
 
-def _grouped(facts: dict[str, list[str]], concepts: Collection[str]) -> dict[str, list[str]]:
-    """Group -> its concepts, from concept -> its groups."""
+def _invert(facts: dict[str, list[str]], concepts: Collection[str]) -> dict[str, list[str]]:
+    """Return group -> its concepts, from concept -> its groups."""
     groups: dict[str, list[str]] = {}
     for label, own in facts.items():
         if label in concepts:
@@ -196,30 +199,30 @@ def _grouped(facts: dict[str, list[str]], concepts: Collection[str]) -> dict[str
     return groups
 
 
-def _best(texts: Iterable[tuple[str, str]]) -> str:
-    """The English one of several texts, else the first."""
+def _choose_text(texts: Iterable[tuple[str, str]]) -> str:
+    """Return the English one of several texts, else the first."""
     texts = list(texts)
     return next(
         (text for language, text in texts if language == "en"), texts[0][1] if texts else ""
     )
 
 
-def _statements(path: Path, syntax: str) -> Iterator[tuple[str, str, Any]]:
-    """(subject, our word for the predicate, value) for the predicates we know."""
+def _read_statements(path: Path, syntax: str) -> Iterator[tuple[str, str, Any]]:
+    """Yield (subject, our name of the predicate, value) for the predicates we use."""
     ox = require("pyoxigraph", extra="ontology", purpose=f"reading {syntax}")
     literal, blank, known = ox.Literal, ox.BlankNode, _PREDICATES.get
-    with _source(path, syntax) as source:
+    with _open_source(path, syntax) as source:
         try:
             for quad in ox.parse(source, format=getattr(ox.RdfFormat, SYNTAXES[syntax])):
                 predicate = known(quad.predicate.value)
                 if predicate is None:
                     continue
-                value, subject = quad.object, _label(quad.subject, blank)
+                value, subject = quad.object, _get_id(quad.subject, blank)
                 if isinstance(value, literal):
                     if predicate in _TEXTS:
                         yield subject, predicate, (value.language or "und", value.value)
                 elif predicate not in _TEXTS:
-                    yield subject, predicate, _label(value, blank)
+                    yield subject, predicate, _get_id(value, blank)
         except SyntaxError as error:
             line = error.lineno or getattr(source, "line", None)
             raise DataError(
@@ -227,16 +230,16 @@ def _statements(path: Path, syntax: str) -> Iterator[tuple[str, str, Any]]:
             ) from error
 
 
-def _label(node: Any, blank: type) -> str:
+def _get_id(node: Any, blank: type) -> str:
     value: str = node.value
     if isinstance(node, blank):
         return f"_:{value}"
     return unquote(value.removeprefix(_OWN)) if value.startswith(_OWN) else value
 
 
-def _source(path: Path, syntax: str) -> IO[bytes]:
+def _open_source(path: Path, syntax: str) -> IO[bytes]:
     if syntax == "rdfxml":
-        return _Lines(guarded_xml.blocks(path))  # type: ignore[return-value]
+        return _LineStream(xml.read_blocks(path))  # type: ignore[return-value]
     if syntax == "jsonld":
         with open_bytes(path) as file:
             data = file.read()
@@ -245,8 +248,8 @@ def _source(path: Path, syntax: str) -> IO[bytes]:
     return open_bytes(path)
 
 
-class _Lines(io.RawIOBase):
-    """Blocks of bytes handed out a line at a time, so that `line` is where the parser stands."""
+class _LineStream(io.RawIOBase):
+    """A stream of bytes read one line at a time, so that `line` is the line of the parser."""
 
     def __init__(self, blocks: Iterable[bytes]) -> None:
         self._lines = (line for block in blocks for line in block.splitlines(keepends=True))
@@ -268,7 +271,7 @@ class _Lines(io.RawIOBase):
 
 
 def _refuse_remote_contexts(data: bytes, path: Path) -> None:
-    """A DataError for a JSON-LD file that is not whole by itself."""
+    """Raise a DataError for a JSON-LD file that needs a remote context."""
     try:
         waiting: list[Any] = [json.loads(data)]
     except json.JSONDecodeError as error:
@@ -276,7 +279,7 @@ def _refuse_remote_contexts(data: bytes, path: Path) -> None:
     except UnicodeDecodeError as error:
         raise DataError(f"not UTF-8 ({error.reason})", path=path) from error
     except RecursionError as error:
-        raise DataError("JSON nested too deeply to be a vocabulary", path=path) from error
+        raise DataError("JSON is nested too deeply", path=path) from error
     while waiting:
         value = waiting.pop()
         if isinstance(value, list):
@@ -288,19 +291,21 @@ def _refuse_remote_contexts(data: bytes, path: Path) -> None:
             for url in [*needed, value.get("@import")]:
                 if isinstance(url, str):
                     raise DataError(
-                        f"needs the context {url!r} from elsewhere; nothing is fetched here",
+                        f"needs the remote context {url!r}; ontodex fetches nothing",
                         path=path,
                         hint="put the context into the file, or convert it to Turtle first",
                     )
 
 
 def write(ontology: Ontology, file: IO[bytes], syntax: str = "turtle") -> None:
-    """SKOS with names, synonyms, parents, definitions, notations, categories (as collections),
-    deprecated concepts and retired ids; tree numbers have no place in SKOS."""
+    """Write names, synonyms, parents, definitions, notations, deprecated and retired ids.
+
+    Categories are written as collections. Tree numbers are left out.
+    """
     ox = require("pyoxigraph", extra="ontology", purpose=f"writing {syntax}")
     try:
         ox.serialize(
-            _triples(ontology, ox),
+            _make_triples(ontology, ox),
             file,
             format=getattr(ox.RdfFormat, SYNTAXES[syntax]),
             prefixes=_PREFIXES,
@@ -309,7 +314,7 @@ def write(ontology: Ontology, file: IO[bytes], syntax: str = "turtle") -> None:
         raise DataError(f"cannot be written as {syntax}: {error}") from error
 
 
-def _triples(ontology: Ontology, ox: Any) -> Iterator[Any]:
+def _make_triples(ontology: Ontology, ox: Any) -> Iterator[Any]:
     iri = ox.NamedNode
     a, true = iri(_RDF + "type"), ox.Literal(True)
     skos = {name: iri(iri_) for iri_, name in _PREDICATES.items()}
@@ -317,46 +322,45 @@ def _triples(ontology: Ontology, ox: Any) -> Iterator[Any]:
     yield ox.Triple(scheme, a, iri(_SKOS + "ConceptScheme"))
     kind = iri(_SKOS + "Concept")
     for row, label in enumerate(ontology.ids):
-        node = _node(label, ox)
+        node = _make_node(label, ox)
         yield ox.Triple(node, a, kind)
         yield ox.Triple(node, skos["inScheme"], scheme)
-        for name, text in _texts(ontology, row, ox):
+        for name, text in _make_texts(ontology, row, ox):
             yield ox.Triple(node, skos[name], text)
         for parent in ontology.parents_of(label):
-            yield ox.Triple(node, skos["broader"], _node(parent, ox))
+            yield ox.Triple(node, skos["broader"], _make_node(parent, ox))
     for label in sorted(ontology.deprecated):
-        yield ox.Triple(_node(label, ox), skos["deprecated"], true)
+        yield ox.Triple(_make_node(label, ox), skos["deprecated"], true)
     for label, successor in sorted(ontology.replaced_by.items()):
-        yield ox.Triple(_node(label, ox), skos["replaced_by"], _node(successor, ox))
+        yield ox.Triple(_make_node(label, ox), skos["replaced_by"], _make_node(successor, ox))
     for name, heads in ontology.categories.items():
         group = iri(_GROUP + quote(name, safe=""))
         yield ox.Triple(group, a, iri(_SKOS + "Collection"))
         yield ox.Triple(group, skos["prefLabel"], ox.Literal(name))
         for head in heads:
-            yield ox.Triple(group, skos["member"], _node(head, ox))
+            yield ox.Triple(group, skos["member"], _make_node(head, ox))
 
 
-def _texts(ontology: Ontology, row: int, ox: Any) -> Iterator[tuple[str, Any]]:
-    """(predicate, literal) for everything a concept is called."""
+def _make_texts(ontology: Ontology, row: int, ox: Any) -> Iterator[tuple[str, Any]]:
+    """Yield (predicate, literal) for all texts of a concept."""
     label = ontology.ids[row]
-    for language, names in ontology.names.items():
-        if names[row]:
-            yield "prefLabel", _literal(names[row], language, ox)
-    for language, synonyms in ontology.synonyms.items():
-        for synonym in synonyms[row]:
-            yield "altLabel", _literal(synonym, language, ox)
+    for language, name in ontology.names_of(label).items():
+        yield "prefLabel", _make_literal(name, language, ox)
+    for language, synonyms in ontology.synonyms_by_language(label).items():
+        for synonym in synonyms:
+            yield "altLabel", _make_literal(synonym, language, ox)
     if label in ontology.notations:
         yield "notation", ox.Literal(ontology.notations[label])
     if label in ontology.definitions:
         yield "definition", ox.Literal(ontology.definitions[label])
 
 
-def _literal(text: str, language: str, ox: Any) -> Any:
+def _make_literal(text: str, language: str, ox: Any) -> Any:
     return ox.Literal(text) if language == "und" else ox.Literal(text, language=language)
 
 
-def _node(label: str, ox: Any) -> Any:
-    """The id itself where it is an IRI, else one of ours that holds it."""
+def _make_node(label: str, ox: Any) -> Any:
+    """Return the id as a node; an id that is not an IRI gets our prefix."""
     if not label.startswith(("_:", _OWN)):
         try:
             return ox.NamedNode(label)

@@ -1,14 +1,18 @@
-"""Stage 8: runs behind HTTP, for programs and for the curator's page.
+"""The HTTP service: suggestions, the decisions of curators, and the curator's page.
 
-    request ─ guard ─ routes ─ engine (queue, batches) ─ worker (a process with the models)
-                        └─ decisions database
+    request ─ middleware ─ routes ─ batcher (queue, batches) ─ model_process (holds the models)
+                             └─ database (documents, suggestions, decisions)
 
-    guard       host, origin, key, body size, headers, log and figures: around everything
-    service     what all routes share; api puts the routes together and starts the server
-    suggest     /suggest and /explain          concepts   /ontology
-    documents   the queue, uploads, export     verdicts   /decisions
-    annif       /v1                            about      /runs, /status, probes, the page
+    api             puts the routes together and starts the server
+    service         settings and the objects that all routes share
+    middleware      host, origin, key and size checks around every route; log and metrics
+    routes/         one file a resource: suggest, concepts, documents, uploads, decisions, export,
+                    runs, session, health, page, annif (/v1)
+    requests        bodies of requests          responses       bodies of responses
+    problems        the format of errors        run_view        a run as the routes show it
+    batcher         queue and batches           model_process   the process with the models
+    database        documents and decisions     learn           `ontodex learn`
 
-FastAPI and SQLAlchemy are imported at the top of these modules, so nothing outside this folder
-imports them before `serve` (or `learn`) has asked whether they are installed.
+These modules import FastAPI and SQLAlchemy at the top. Only `ontodex serve` and `ontodex learn`
+import them, after checking that the extra is installed.
 """

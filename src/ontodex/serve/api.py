@@ -1,6 +1,7 @@
-"""The routes put together, and the process that serves them.
+"""The application of all routes, and the server process.
 
-serve(folders, config)     loads, binds, answers; SIGTERM answers what was accepted and ends
+`serve(folders, config)` loads the runs, binds the port and answers. After SIGTERM it answers the
+accepted requests and ends.
 """
 
 from __future__ import annotations
@@ -17,78 +18,120 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp
 from uvicorn.server import HANDLED_SIGNALS
 
 from ontodex import __version__
 from ontodex.errors import ConfigError
-from ontodex.serve import about, annif, concepts, documents, problems, suggest, verdicts
-from ontodex.serve.answers import ProblemAnswer
-from ontodex.serve.guard import COOKIE, Guard
-from ontodex.serve.logs import write_json_logs
+from ontodex.serve import problems
+from ontodex.serve.http_protocol import BoundedHttpProtocol, reserve_descriptors
+from ontodex.serve.json_log import write_json_logs
+from ontodex.serve.middleware import COOKIE, RequestGuard
+from ontodex.serve.responses import ProblemResponse
+from ontodex.serve.routes import (
+    annif,
+    concepts,
+    decisions,
+    documents,
+    export,
+    health,
+    page,
+    quarantine,
+    runs,
+    session,
+    suggest,
+    uploads,
+)
 from ontodex.serve.service import ServeConfig, Service, open_service
+from ontodex.serve.uploads import remove_abandoned_uploads
 
 logger = logging.getLogger(__name__)
 
-DRAIN_SECONDS = 60  # how long accepted requests may take after SIGTERM
-IDLE_SECONDS = 65  # an idle connection is kept a little longer than most proxies keep theirs
-CONNECTIONS = 2000
+DRAIN_SECONDS = 60  # for accepted requests after SIGTERM
+IDLE_SECONDS = 65  # idle connections stay open a little longer than those of most proxies
+MAX_CONNECTIONS = 2000
+ROUTERS = (
+    suggest,
+    concepts,
+    uploads,
+    documents,
+    decisions,
+    export,
+    quarantine,
+    runs,
+    session,
+    health,
+    page,
+    annif,
+)
 _SCHEMAS = "#/components/schemas/"
 _PROBLEM = {
     "description": "problem",
-    "content": {problems.MEDIA_TYPE: {"schema": {"$ref": f"{_SCHEMAS}{ProblemAnswer.__name__}"}}},
+    "content": {problems.MEDIA_TYPE: {"schema": {"$ref": f"{_SCHEMAS}{ProblemResponse.__name__}"}}},
 }
 
 
-def application(service: Service) -> ASGIApp:
-    """The service as an ASGI application."""
-    return Guard(routes(service), service)
+def build_application(service: Service) -> ASGIApp:
+    """Return the service as an ASGI application."""
+    return RequestGuard(build_routes(service), service)
 
 
-def routes(service: Service) -> FastAPI:
-    """All routes, without what stands around them."""
+def build_routes(service: Service) -> FastAPI:
+    """Return the application of all routes, without the middleware."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        searches = asyncio.create_task(_make_searches(service))
+        searches = asyncio.create_task(_build_searches(service))
+        check = asyncio.create_task(asyncio.to_thread(_check_documents, service))
         yield
+        service.is_stopping = True
         await searches
+        await check
         service.close()
 
     app = FastAPI(
         title="ontodex",
         version=__version__,
         description="Index documents with the concepts of an ontology.",
-        docs_url=None,  # these pages would load scripts from elsewhere
+        docs_url=None,  # these pages would load scripts from other hosts
         redoc_url=None,
         lifespan=lifespan,
         responses={"4XX": _PROBLEM, "5XX": _PROBLEM},
     )
     app.state.service = service
-    for part in (suggest, concepts, documents, verdicts, about, annif):
-        app.include_router(part.router)
-    problems.install(app)
+    for module in ROUTERS:
+        app.include_router(module.router)
+    problems.install_handlers(app)
     describe = app.openapi
 
-    def described() -> dict[str, Any]:
-        return _completed(describe())
+    def describe_completely() -> dict[str, Any]:
+        return _complete_schema(describe())
 
-    app.openapi = described  # type: ignore[method-assign]
+    app.openapi = describe_completely  # type: ignore[method-assign]
     return app
 
 
-async def _make_searches(service: Service) -> None:
-    """One after the other: several at once would leave the event loop even less time."""
-    for served in service.runs.values():
-        await asyncio.to_thread(served.run.known.search)
+async def _build_searches(service: Service) -> None:
+    """Build the search indexes one after the other, to leave time to the event loop."""
+    for run in service.runs.values():
+        await asyncio.to_thread(run.metadata.index.get_search)
 
 
-def _completed(schema: dict[str, Any]) -> dict[str, Any]:
-    """The description with the problem document and the two ways to show a key."""
-    problem = ProblemAnswer.model_json_schema(ref_template=_SCHEMAS + "{model}")
+def _check_documents(service: Service) -> None:
+    """Find damaged documents before a curator meets them."""
+    try:
+        service.database.check_documents(lambda: service.is_stopping)
+    except SQLAlchemyError as error:
+        logger.error("the documents could not be checked: %s", type(error).__name__)
+
+
+def _complete_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """Add the problem document and the two ways to send a key to the OpenAPI description."""
+    problem = ProblemResponse.model_json_schema(ref_template=_SCHEMAS + "{model}")
     components = schema.setdefault("components", {})
     components.setdefault("schemas", {}).update(problem.pop("$defs"))
-    components["schemas"][ProblemAnswer.__name__] = problem
+    components["schemas"][ProblemResponse.__name__] = problem
     components["securitySchemes"] = {
         "key": {"type": "http", "scheme": "bearer"},
         "cookie": {"type": "apiKey", "in": "cookie", "name": COOKIE},
@@ -98,7 +141,7 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn, which tells the service as soon as it is asked to end."""
+    """Uvicorn that marks the service as stopping as soon as a signal comes."""
 
     def __init__(self, config: uvicorn.Config, service: Service, ready: Callable[[str], object]):
         super().__init__(config)
@@ -111,7 +154,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """A graceful end is an end with code 0, not a death by the signal as uvicorn would."""
+        """Let the process end with code 0; uvicorn would raise the signal again at the end."""
         before = {sig: signal.signal(sig, self.handle_exit) for sig in HANDLED_SIGNALS}
         try:
             yield
@@ -125,21 +168,24 @@ class _Server(uvicorn.Server):
 
 
 def serve(folders: Sequence[Path], config: ServeConfig, *, ready: Callable[[str], object]) -> None:
-    """Serve runs until SIGTERM or SIGINT; `ready` is told the address."""
+    """Serve runs until SIGTERM or SIGINT. `ready(address)` is called when the port is bound."""
+    remove_abandoned_uploads()
     service = open_service(folders, config)
     gc.collect()
-    gc.freeze()  # what is loaded stays; looking through it for garbage holds up answers for 0.2 s
+    gc.freeze()  # without it, each full garbage collection of the loaded data blocks for 0.2 s
     write_json_logs()
     server = _Server(
         uvicorn.Config(
-            application(service),
+            build_application(service),
             host=config.host,
             port=config.port,
             access_log=False,
             log_config=None,
             server_header=False,
-            proxy_headers=False,  # they would hide the proxy's address, by which it is believed
-            limit_concurrency=CONNECTIONS,
+            proxy_headers=False,  # would hide the proxy's address, which user_header depends on
+            limit_concurrency=reserve_descriptors(MAX_CONNECTIONS),
+            http=BoundedHttpProtocol,
+            ws="none",
             timeout_keep_alive=IDLE_SECONDS,
             timeout_graceful_shutdown=DRAIN_SECONDS,
         ),

@@ -1,483 +1,338 @@
-"""Documents, what was suggested for them, and what people decided: kept, never deleted.
+"""The database of documents, suggestions and decisions. Nothing is ever deleted.
 
-    documents    the queue            suggestions  the last answer of each run for a document
-    decisions    a log, append only   undos        which of them were taken back, by whom, when
-
-SQLite in a file, or PostgreSQL by URL. A call returns when its transaction is on the disk, so what
-was acknowledged survives a kill or a power cut (SQLite: WAL with synchronous=FULL).
+SQLite in a file, or PostgreSQL by URL. A call returns when its transaction is on the disk, so an
+acknowledged decision survives a kill or a power cut (SQLite: WAL with synchronous=FULL).
 """
 
 from __future__ import annotations
 
 import json
-import re
+import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection, Engine, make_url
+from sqlalchemy.engine import Connection, Engine
 
-from ontodex.errors import ConfigError, OntodexError
-from ontodex.read.characters import repaired
+from ontodex.errors import ConfigError
+from ontodex.serve.database_connection import check_exists, connect, get_reason, hide_password
+from ontodex.serve.database_tables import (
+    FORMAT,
+    ConflictError,
+    NewDecision,
+    Row,
+    State,
+    UnknownRowError,
+    about,
+    decisions,
+    documents,
+    fetch_document,
+    filter_documents,
+    get_time,
+    insert_decision,
+    insert_documents,
+    select_decisions,
+    select_documents,
+    suggestions,
+    tables,
+    undos,
+)
+from ontodex.serve.quarantine import Quarantine
+from ontodex.serve.stored_rows import (
+    DamagedRowError,
+    decode_answer,
+    decode_document,
+    find_damage,
+)
 from ontodex.types import Doc
 
-FORMAT = "1"
-State = Literal["open", "done"]
-Row = Mapping[str, Any]
-
-_tables = sa.MetaData()
-_number = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite counts up INTEGER only
-about = sa.Table(
-    "about",
-    _tables,
-    sa.Column("key", sa.Text, primary_key=True),
-    sa.Column("value", sa.Text, nullable=False),
-)
-documents = sa.Table(
-    "documents",
-    _tables,
-    sa.Column("number", _number, primary_key=True),
-    sa.Column("id", sa.Text, nullable=False),
-    sa.Column("fields", sa.Text, nullable=False),
-    sa.Column("keywords", sa.Text, nullable=False),
-    sa.Column("metadata", sa.Text, nullable=False),
-    sa.Column("batch", sa.Text, nullable=False, index=True),
-    sa.Column("state", sa.Text, nullable=False, index=True),
-    sa.Column("added", sa.Text, nullable=False),
-    sa.Column("added_by", sa.Text, nullable=False),
-    sa.Column("done", sa.Text),
-    sa.Column("done_by", sa.Text),
-    sqlite_autoincrement=True,
-)
-suggestions = sa.Table(
-    "suggestions",
-    _tables,
-    sa.Column("document", _number, sa.ForeignKey("documents.number"), primary_key=True),
-    sa.Column("run", sa.Text, primary_key=True),
-    sa.Column("key", sa.Text, nullable=False),  # which state of the run gave the answer
-    sa.Column("made", sa.Text, nullable=False),
-    sa.Column("answer", sa.Text, nullable=False),  # {"ranked": [[label, probability], ...], ...}
-)
-decisions = sa.Table(
-    "decisions",
-    _tables,
-    sa.Column("id", _number, primary_key=True),
-    sa.Column("document", _number, sa.ForeignKey("documents.number"), nullable=False, index=True),
-    sa.Column("label", sa.Text, nullable=False),
-    sa.Column("verdict", sa.Text, nullable=False),
-    sa.Column("who", sa.Text, nullable=False, index=True),
-    sa.Column("when", sa.Text, nullable=False),
-    sa.Column("run", sa.Text),
-    sa.Column("probability", sa.Float),
-    sa.Column("request", sa.Text, unique=True),
-    sqlite_autoincrement=True,
-)
-undos = sa.Table(
-    "undos",
-    _tables,
-    sa.Column("decision", _number, sa.ForeignKey("decisions.id"), primary_key=True),
-    sa.Column("who", sa.Text, nullable=False),
-    sa.Column("when", sa.Text, nullable=False),
-)
-_decided = decisions.outerjoin(undos, undos.c.decision == decisions.c.id)
-_decision_columns = (*decisions.c, undos.c.decision.is_not(None).label("undone"))
-
-
-class UnknownRowError(OntodexError):
-    """A document or a decision that is not there."""
-
-
-class ConflictError(OntodexError):
-    """Something that was done before, differently."""
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """A decision as it is asked for."""
-
-    document: int
-    label: str
-    verdict: str
-    run: str | None = None
-    request: str | None = None
+MAX_BATCHES = 100  # names of batches that are listed
+MAX_NUMBER = 2**63 - 1
+PAGE_SIZE = 200  # documents read at a time while the queue is checked
+PAUSE_SECONDS = 0.01  # between two pages, to leave time to requests
 
 
 class Database:
-    """All that people did, in one database; every method is one transaction."""
+    """Documents and decisions; every method is one transaction."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, id_: str) -> None:
         self._engine = engine
+        self.quarantine = Quarantine(engine)
+        self.id = id_  # names this database, because a run may learn from several
 
     @classmethod
-    def open(cls, where: str, *, make: bool = True) -> Database:
-        """The database of a URL or a file, made where there is none unless `make` is false."""
-        engine = _engine(where)
-        if not make:
-            _check_there(engine.url)
+    def open(cls, location: str, *, create: bool = True) -> Database:
+        """Open the database of a file or URL. A missing one is created if `create` is true."""
+        engine = connect(location)
+        if not create:
+            check_exists(engine.url)
         try:
-            with engine.execution_options(writes=True).begin() as connection:
-                _tables.create_all(connection)
-                found = {row.key: row.value for row in connection.execute(sa.select(about))}
-                if "format" not in found:
-                    fresh = {"format": FORMAT, "id": uuid.uuid4().hex}
-                    connection.execute(
-                        about.insert(), [{"key": k, "value": v} for k, v in fresh.items()]
-                    )
-                    found = fresh
+            facts = _create_tables(engine)
         except sa.exc.DBAPIError as error:
             engine.dispose()
             raise ConfigError(
-                f"--database {_shown(where)} cannot be opened ({_reason(error)})",
+                f"--database {hide_password(location)} cannot be opened ({get_reason(error)})",
                 hint="name a file, or a URL such as postgresql://user@host/name",
             ) from error
-        if found["format"] != FORMAT:
+        if facts["format"] != FORMAT:
             engine.dispose()
             raise ConfigError(
-                f"--database {_shown(where)} has format {found['format']}; this reads {FORMAT}"
+                f"--database {hide_password(location)} has format {facts['format']}; "
+                f"this version reads format {FORMAT}"
             )
-        database = cls(engine)
-        database.id = found["id"]
+        database = cls(engine, facts["id"])
+        database.quarantine.recheck()
         return database
-
-    id: str  # of this database, in case a run learns from several
 
     def close(self) -> None:
         self._engine.dispose()
 
     def is_alive(self) -> bool:
-        """Whether it answers now."""
+        """Return whether the database answers."""
         try:
-            with self._reading() as connection:
+            with self._begin_read() as connection:
                 connection.execute(sa.select(1))
         except sa.exc.DBAPIError:
             return False
         return True
 
     @contextmanager
-    def _reading(self) -> Iterator[Connection]:
+    def _begin_read(self) -> Iterator[Connection]:
         with self._engine.begin() as connection:
             yield connection
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
+    def _begin_write(self) -> Iterator[Connection]:
         writer = self._engine.connect().execution_options(writes=True)
         with writer as connection, connection.begin():
             yield connection
 
-    # ------------------------------------------------------------------------------- the queue
+    def add_documents(self, docs: Sequence[Doc], *, batch: str, user: str) -> list[int]:
+        """Add documents at the end of the queue and return their numbers."""
+        with self._begin_write() as connection:
+            return insert_documents(connection, docs, batch=batch, user=user)
 
-    def add_documents(self, docs: Sequence[Doc], *, batch: str, who: str) -> list[int]:
-        """Put documents at the end of the queue; their numbers."""
-        with self._writing() as connection:
-            return _insert_documents(connection, docs, batch=batch, who=who)
+    def get_document(self, number: int) -> Row:
+        """Return one document with its text."""
+        with self._set_aside_damaged(), self._begin_read() as connection:
+            return fetch_document(connection, number)
 
-    def document(self, number: int) -> Row:
-        """One document, with its text."""
-        with self._reading() as connection:
-            return _document(connection, number)
+    @contextmanager
+    def _set_aside_damaged(self) -> Iterator[None]:
+        """Set a damaged document aside that the block finds, and raise its error."""
+        try:
+            yield
+        except DamagedRowError as error:
+            if not error.is_set_aside:
+                self.quarantine.set_aside({error.number: error.reason})
+            raise
 
-    def documents(
+    def list_documents(
         self, *, state: State | None, batch: str | None, after: int, limit: int
     ) -> list[Row]:
-        """Documents by number, those after `after`."""
-        query = _in(sa.select(documents), state, batch)
-        query = query.where(documents.c.number > after).order_by(documents.c.number).limit(limit)
-        with self._reading() as connection:
-            return [_opened(row) for row in connection.execute(query).mappings()]
+        """Return documents by number, those after `after`."""
+        number, query = documents.c.number, select_documents(state, batch)
 
-    def next_document(self, *, batch: str | None, after: int) -> Row | None:
-        """The next open document; after the last one, the first again."""
+        def select_page(last: int) -> sa.Select[Any]:
+            return query.where(number > last).order_by(number)
+
+        return self._read_documents(select_page, after, limit)
+
+    def _read_documents(
+        self, select_page: Callable[[int], sa.Select[Any]], start: int, limit: int
+    ) -> list[Row]:
+        """Return up to `limit` documents. Damaged ones are set aside and replaced by the next."""
+        found: list[Row] = []
+        damaged: dict[int, str] = {}
+        with self._begin_read() as connection:
+            while (room := limit - len(found)) > 0:
+                size = max(room, PAGE_SIZE) if damaged else room
+                query = select_page(start).limit(size)
+                rows = connection.execute(query).mappings().all()
+                for row in rows:
+                    try:
+                        found.append(decode_document(row))
+                    except DamagedRowError as error:
+                        damaged[error.number] = error.reason
+                if len(rows) < size:
+                    break
+                start = rows[-1]["number"]
+        self.quarantine.set_aside(damaged)
+        return found[:limit]
+
+    def get_next_document(self, *, batch: str | None, after: int) -> Row | None:
+        """Return the next open document; after the last one, the first open one."""
         for start in (after, 0):
-            found = self.documents(state="open", batch=batch, after=start, limit=1)
+            found = self.list_documents(state="open", batch=batch, after=start, limit=1)
             if found:
                 return found[0]
         return None
 
-    def previous_document(self, *, batch: str | None, before: int | None) -> Row | None:
-        """The document before this number, whatever its state; without a number the last one."""
-        query = _in(sa.select(documents), None, batch).order_by(documents.c.number.desc()).limit(1)
-        if before is not None:
-            query = query.where(documents.c.number < before)
-        with self._reading() as connection:
-            found = connection.execute(query).mappings().first()
-        return None if found is None else _opened(found)
+    def get_previous_document(self, *, batch: str | None, before: int | None) -> Row | None:
+        """Return the document before a number, open or done; without a number the last one."""
+        number, query = documents.c.number, select_documents(None, batch)
 
-    def counts(self, batch: str | None = None) -> dict[str, int]:
-        """How many documents are open, and how many done."""
+        def select_page(first: int) -> sa.Select[Any]:
+            return query.where(number < first).order_by(number.desc())
+
+        found = self._read_documents(select_page, MAX_NUMBER if before is None else before, 1)
+        return found[0] if found else None
+
+    def check_documents(self, should_stop: Callable[[], bool]) -> None:
+        """Read every document once, so that all damaged ones are known."""
+        last = 0
+        while not should_stop():
+            rows = self.list_documents(state=None, batch=None, after=last, limit=PAGE_SIZE)
+            if not rows:
+                return
+            last = rows[-1]["number"]
+            time.sleep(PAUSE_SECONDS)
+
+    def count_documents(self, batch: str | None = None) -> dict[str, int]:
+        """Return the numbers of open and of done documents."""
         columns = documents.c.state, sa.func.count().label("n")
-        query = _in(sa.select(*columns).group_by(documents.c.state), None, batch)
-        with self._reading() as connection:
-            found = {row.state: int(row.n) for row in connection.execute(query)}
-        return {"open": found.get("open", 0), "done": found.get("done", 0)}
+        query = filter_documents(sa.select(*columns).group_by(documents.c.state), None, batch)
+        with self._begin_read() as connection:
+            counts = {row.state: int(row.n) for row in connection.execute(query)}
+        return {"n_open": counts.get("open", 0), "n_done": counts.get("done", 0)}
 
-    def batches(self) -> list[str]:
-        """The names of the batches, the newest first."""
+    def list_batches(self) -> list[str]:
+        """Return the names of the batches, the newest first."""
         last = sa.func.max(documents.c.number)
         query = sa.select(documents.c.batch).group_by(documents.c.batch).order_by(last.desc())
-        with self._reading() as connection:
-            return list(connection.execute(query.limit(100)).scalars())
+        with self._begin_read() as connection:
+            return list(connection.execute(query.limit(MAX_BATCHES)).scalars())
 
-    def set_state(self, number: int, state: State, *, who: str) -> Row:
-        """The document, put aside as done or taken up again."""
+    def set_state(self, number: int, state: State, *, user: str) -> Row:
+        """Mark a document as done or open, and return it."""
         is_done = state == "done"
         change = {
             "state": state,
-            "done": now() if is_done else None,
-            "done_by": who if is_done else None,
+            "done_at": get_time() if is_done else None,
+            "done_by": user if is_done else None,
         }
-        with self._writing() as connection:
-            connection.execute(
-                documents.update().where(documents.c.number == number).values(change)
-            )
-            return _document(connection, number)
+        with self._set_aside_damaged(), self._begin_write() as connection:
+            row = fetch_document(connection, number)
+            is_meant = documents.c.number == number
+            connection.execute(documents.update().where(is_meant).values(change))
+            return {**row, **change}
 
-    # ----------------------------------------------------------------------------- suggestions
-
-    def keep_suggestions(self, number: int, run: str, key: str, answer: Mapping[str, Any]) -> None:
-        """Remember what a run said about a document, instead of what it said before."""
-        row = {"key": key, "made": now(), "answer": json.dumps(answer)}
-        here = (suggestions.c.document == number) & (suggestions.c.run == run)
-        # Another request may keep the same answer at the same time.
-        with suppress(sa.exc.IntegrityError), self._writing() as connection:
-            if not connection.execute(suggestions.update().where(here).values(row)).rowcount:
+    def store_suggestions(
+        self, number: int, run: str, state_key: str, answer: Mapping[str, Any]
+    ) -> None:
+        """Store the prediction of a run for a document in place of an earlier one."""
+        row = {"state_key": state_key, "time": get_time(), "answer": json.dumps(answer)}
+        is_same = (suggestions.c.document == number) & (suggestions.c.run == run)
+        # Another request may store the same answer at the same time.
+        with suppress(sa.exc.IntegrityError), self._begin_write() as connection:
+            if not connection.execute(suggestions.update().where(is_same).values(row)).rowcount:
                 connection.execute(suggestions.insert().values(document=number, run=run, **row))
 
-    def suggestions(self, number: int, run: str, key: str) -> dict[str, Any] | None:
-        """What the run in this very state said; None where it was not asked."""
+    def get_suggestions(self, number: int, run: str, state_key: str) -> dict[str, Any] | None:
+        """Return the stored prediction of the run in this state; None if there is none."""
         query = sa.select(suggestions.c.answer).where(
-            suggestions.c.document == number, suggestions.c.run == run, suggestions.c.key == key
+            suggestions.c.document == number,
+            suggestions.c.run == run,
+            suggestions.c.state_key == state_key,
         )
-        with self._reading() as connection:
-            found = connection.execute(query).scalar()
-        return None if found is None else json.loads(found)
+        with self._begin_read() as connection:
+            stored = connection.execute(query).scalar()
+        return decode_answer(stored)
 
-    # ------------------------------------------------------------------------------- decisions
-
-    def decide(self, judgements: Sequence[Judgement], *, who: str) -> list[Row]:
-        """Write them all, or none; one whose `request` was written before is only looked up."""
+    def write_decisions(self, new: Sequence[NewDecision], *, user: str) -> list[Row]:
+        """Write all decisions or none. One whose request id was used before is only returned."""
         try:
-            return self._decide(judgements, who)
-        except sa.exc.IntegrityError:  # another writer used the same request just now
-            return self._decide(judgements, who)
+            return self._write_decisions(new, user)
+        except sa.exc.IntegrityError:  # another writer used the same request id just now
+            return self._write_decisions(new, user)
 
-    def _decide(self, judgements: Sequence[Judgement], who: str) -> list[Row]:
-        with self._writing() as connection:
-            ids = [_write_decision(connection, judgement, who) for judgement in judgements]
-            query = sa.select(*_decision_columns).select_from(_decided)
-            rows = connection.execute(query.where(decisions.c.id.in_(ids))).mappings()
-            by_id = {row["id"]: dict(row) for row in rows}
+    def _write_decisions(self, new: Sequence[NewDecision], user: str) -> list[Row]:
+        with self._set_aside_damaged(), self._begin_write() as connection:
+            ids = [insert_decision(connection, decision, user) for decision in new]
+            query = select_decisions().where(decisions.c.id.in_(ids))
+            by_id = {row["id"]: dict(row) for row in connection.execute(query).mappings()}
             return [by_id[id_] for id_ in ids]
 
-    def undo(self, decision: int, *, who: str) -> Row:
-        """Take a decision back; the log keeps both."""
-        query = sa.select(*_decision_columns).select_from(_decided)
-        query = query.where(decisions.c.id == decision)
-        twice = ConflictError(f"decision {decision} was undone before")
+    def undo_decision(self, id_: int, *, user: str) -> Row:
+        """Undo a decision; the log keeps both."""
+        query = select_decisions().where(decisions.c.id == id_)
+        conflict = ConflictError(f"decision {id_} was undone before")
         try:
-            with self._writing() as connection:
+            with self._begin_write() as connection:
                 row = connection.execute(query).mappings().first()
                 if row is None:
-                    raise UnknownRowError(f"there is no decision {decision}")
+                    raise UnknownRowError(f"there is no decision {id_}")
                 if row["undone"]:
-                    raise twice
-                connection.execute(undos.insert().values(decision=decision, who=who, when=now()))
+                    raise conflict
+                if reason := find_damage(row):
+                    raise ConflictError(f"decision {id_} is damaged: {reason}")
+                connection.execute(undos.insert().values(decision=id_, user=user, time=get_time()))
                 return {**row, "undone": True}
         except sa.exc.IntegrityError:
-            raise twice from None
+            raise conflict from None
 
-    def decisions(
-        self, *, document: int | None = None, who: str | None = None, after: int = 0, limit: int
+    def list_decisions(
+        self, *, document: int | None = None, user: str | None = None, after: int = 0, limit: int
     ) -> list[Row]:
-        """The log by id, from after `after`, undone ones included."""
-        query = sa.select(*_decision_columns).select_from(_decided).where(decisions.c.id > after)
+        """Return the log by id, from after `after`, undone decisions included."""
+        query = select_decisions()
         if document is not None:
             query = query.where(decisions.c.document == document)
-        if who is not None:
-            query = query.where(decisions.c.who == who)
-        with self._reading() as connection:
-            found = connection.execute(query.order_by(decisions.c.id).limit(limit)).mappings()
-            return [dict(row) for row in found]
+        if user is not None:
+            query = query.where(decisions.c.user == user)
+        found: list[Row] = []
+        with self._begin_read() as connection:
+            while len(found) < limit:
+                page = query.where(decisions.c.id > after).order_by(decisions.c.id).limit(limit)
+                rows = connection.execute(page).mappings().all()
+                found += self.quarantine.select_readable(rows)
+                if len(rows) < limit:
+                    break
+                after = rows[-1]["id"]
+        return found[:limit]
 
-    def n_decisions(self) -> int:
-        with self._reading() as connection:
+    def count_decisions(self) -> int:
+        with self._begin_read() as connection:
             return connection.execute(sa.select(sa.func.count(decisions.c.id))).scalar_one()
 
-    def verdicts(self, numbers: Sequence[int]) -> dict[int, list[Row]]:
-        """For each document the decisions that count: the last about each label, if not undone."""
-        query = sa.select(*_decision_columns).select_from(_decided)
-        query = query.where(decisions.c.document.in_(numbers), undos.c.decision.is_(None))
-        standing: dict[int, dict[str, Row]] = {number: {} for number in numbers}
-        with self._reading() as connection:
-            for row in connection.execute(query.order_by(decisions.c.id)).mappings():
-                labels = standing[row["document"]]
-                labels.pop(row["label"], None)  # the order is that of the last decisions
-                labels[row["label"]] = dict(row)
-        return {number: list(labels.values()) for number, labels in standing.items()}
+    def find_verdicts(self, numbers: Sequence[int]) -> dict[int, list[Row]]:
+        """Return for each document its valid decisions: the last about each label, if not
+        undone."""
+        query = select_decisions().where(
+            decisions.c.document.in_(numbers), undos.c.decision.is_(None)
+        )
+        verdicts: dict[int, dict[str, Row]] = {number: {} for number in numbers}
+        with self._begin_read() as connection:
+            rows = connection.execute(query.order_by(decisions.c.id)).mappings()
+            for row in self.quarantine.select_readable(rows):
+                by_label = verdicts[row["document"]]
+                by_label.pop(row["label"], None)  # the order is that of the last decisions
+                by_label[row["label"]] = row
+        return {number: list(by_label.values()) for number, by_label in verdicts.items()}
 
-    def learn(self, docs: Sequence[Doc], *, run: str, batch: str, who: str) -> None:
-        """Documents that come with their labels: decided and done, in one transaction."""
-        with self._writing() as connection:
-            numbers = _insert_documents(connection, docs, batch=batch, who=who)
+    def add_indexed_documents(
+        self, docs: Sequence[Doc], *, run: str, batch: str, user: str
+    ) -> None:
+        """Add documents with their labels as decided and done, in one transaction."""
+        with self._begin_write() as connection:
+            numbers = insert_documents(connection, docs, batch=batch, user=user)
             for number, doc in zip(numbers, docs, strict=True):
                 for label in doc.labels:
-                    _write_decision(connection, Judgement(number, label, "add", run), who)
-            done = {"state": "done", "done": now(), "done_by": who}
-            here = documents.c.number.in_(numbers)
-            connection.execute(documents.update().where(here).values(done))
+                    insert_decision(connection, NewDecision(number, label, "add", run), user)
+            done = {"state": "done", "done_at": get_time(), "done_by": user}
+            is_new = documents.c.number.in_(numbers)
+            connection.execute(documents.update().where(is_new).values(done))
 
 
-def now() -> str:
-    """The time in UTC, to the millisecond."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def doc_of(row: Row) -> Doc:
-    """The document of a row, as systems rank it."""
-    return Doc(row["id"], row["fields"], tuple(row["keywords"]), (), row["metadata"])
-
-
-def _in(query: sa.Select[Any], state: State | None, batch: str | None) -> sa.Select[Any]:
-    if state is not None:
-        query = query.where(documents.c.state == state)
-    return query if batch is None else query.where(documents.c.batch == batch)
-
-
-def _insert_documents(
-    connection: Connection, docs: Sequence[Doc], *, batch: str, who: str
-) -> list[int]:
-    rows = [
-        {
-            "id": doc.id,
-            "fields": json.dumps(dict(doc.fields)),
-            "keywords": json.dumps(list(doc.keywords)),
-            "metadata": json.dumps(dict(doc.metadata)),
-            "batch": batch,
-            "state": "open",
-            "added": now(),
-            "added_by": who,
-        }
-        for doc in docs
-    ]
-    insert = documents.insert().returning(documents.c.number, sort_by_parameter_order=True)
-    return list(connection.execute(insert, rows).scalars())
-
-
-def _document(connection: Connection, number: int) -> Row:
-    row = connection.execute(sa.select(documents).where(documents.c.number == number))
-    found = row.mappings().first()
-    if found is None:
-        raise UnknownRowError(f"there is no document {number}")
-    return _opened(found)
-
-
-def _opened(row: Any) -> Row:
-    opened = {name: _value(row[name]) for name in ("fields", "keywords", "metadata")}
-    return {**row, **opened}
-
-
-def _value(written: str) -> Any:
-    """What a column of JSON holds. Half a surrogate pair, which services once let in, is repaired:
-    no answer and no file can have it."""
-    value = json.loads(written)
-    if "\\ud" not in written.lower():
-        return value
-    return json.loads(repaired(json.dumps(value, ensure_ascii=False)))
-
-
-def _write_decision(connection: Connection, judgement: Judgement, who: str) -> int:
-    wanted = {
-        "document": judgement.document,
-        "label": judgement.label,
-        "verdict": judgement.verdict,
-        "run": judgement.run,
-        "who": who,
-    }
-    if judgement.request is not None:
-        same = sa.select(decisions).where(decisions.c.request == judgement.request)
-        if (row := connection.execute(same).mappings().first()) is not None:
-            if any(row[key] != value for key, value in wanted.items()):
-                raise ConflictError(f"the request {judgement.request!r} was another decision")
-            return int(row["id"])
-    here = sa.select(documents.c.number).where(documents.c.number == judgement.document)
-    if connection.execute(here).first() is None:
-        raise UnknownRowError(f"there is no document {judgement.document}")
-    insert = decisions.insert().values(
-        when=now(),
-        probability=_probability(connection, judgement),
-        request=judgement.request,
-        **wanted,
-    )
-    return int(connection.execute(insert.returning(decisions.c.id)).scalar_one())
-
-
-def _probability(connection: Connection, judgement: Judgement) -> float | None:
-    """What the run had said about the label; None where it had not."""
-    if judgement.run is None:
-        return None
-    query = sa.select(suggestions.c.answer).where(
-        suggestions.c.document == judgement.document, suggestions.c.run == judgement.run
-    )
-    found = connection.execute(query).scalar()
-    return None if found is None else dict(json.loads(found)["ranked"]).get(judgement.label)
-
-
-# ------------------------------------------------------------------------------------ connecting
-
-
-def _engine(where: str) -> Engine:
-    """An engine whose transactions are on the disk when they are over."""
-    try:
-        url = make_url(where) if "://" in where else sa.URL.create("sqlite", database=where)
-        if url.drivername in ("postgresql", "postgres"):
-            url = url.set(drivername="postgresql+psycopg")
-        if url.get_backend_name() == "sqlite":
-            return _sqlite(url)
-        options = {"options": "-c synchronous_commit=on"}
-        return sa.create_engine(url, pool_pre_ping=True, connect_args=options)
-    except (sa.exc.ArgumentError, ImportError) as error:
-        raise ConfigError(
-            f"--database {_shown(where)} is not a file or a known URL ({error})",
-            hint="name a file, or a URL such as postgresql://user@host/name",
-        ) from error
-
-
-def _sqlite(url: sa.URL) -> Engine:
-    engine = sa.create_engine(url, connect_args={"timeout": 30})
-
-    @sa.event.listens_for(engine, "connect")
-    def settle(connection: Any, _: Any) -> None:
-        connection.isolation_level = None  # transactions begin below, not behind our back
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
-            connection.execute(f"PRAGMA {pragma}")
-
-    @sa.event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        # A writer takes the lock at once: one that began to read could not wait for it.
-        writes = connection.get_execution_options().get("writes", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-    return engine
-
-
-def _check_there(url: sa.URL) -> None:
-    """Refuse an SQLite file that does not exist: connecting would make it."""
-    file = (url.database or "").removeprefix("file:")
-    if url.get_backend_name() == "sqlite" and not Path(file).exists():
-        raise ConfigError(
-            f"--database {file}: there is no such file",
-            hint="name the database that `ontodex serve` had",
-        )
-
-
-def _shown(where: str) -> str:
-    """The URL without its password."""
-    return re.sub(r"://[^@/]*@", "://***@", where)
-
-
-def _reason(error: sa.exc.DBAPIError) -> str:
-    return " ".join(str(error.orig).split())[:200]
+def _create_tables(engine: Engine) -> dict[str, str]:
+    """Create missing tables, and return the database's format and id."""
+    with engine.execution_options(writes=True).begin() as connection:
+        tables.create_all(connection)
+        facts = {row.key: row.value for row in connection.execute(sa.select(about))}
+        if "format" not in facts:
+            facts = {"format": FORMAT, "id": uuid.uuid4().hex}
+            rows = [{"key": key, "value": value} for key, value in facts.items()]
+            connection.execute(about.insert(), rows)
+        return facts

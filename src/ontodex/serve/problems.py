@@ -1,6 +1,7 @@
-"""Every error as a problem document (RFC 9457): what is wrong, and what to do; never a traceback.
+"""The format of REST errors: problem documents (RFC 9457), with what is wrong and what to do.
 
-A library error becomes a status by the table `STATUS`; the routes raise `Problem` themselves.
+`STATUS` maps library errors to HTTP statuses; routes raise `Problem` themselves. No answer contains
+a traceback.
 """
 
 from __future__ import annotations
@@ -17,19 +18,22 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 from ontodex.errors import ConfigError, DataError, MissingExtraError, OntodexError, RunError
-from ontodex.serve.database import ConflictError, UnknownRowError
-from ontodex.serve.engine import BusyError, TooSlowError
-from ontodex.serve.worker import LostError
+from ontodex.serve.batcher import AnswerTimeoutError, QueueFullError
+from ontodex.serve.database_tables import ConflictError, UnknownRowError
+from ontodex.serve.model_process import ModelProcessDiedError
+from ontodex.serve.stored_rows import DamagedRowError
 
 logger = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
+MAX_ERRORS = 20  # invalid values that one answer lists
 STATUS: dict[type[OntodexError], int] = {
-    BusyError: 429,
-    TooSlowError: 503,
-    LostError: 503,
+    QueueFullError: 429,
+    AnswerTimeoutError: 503,
+    ModelProcessDiedError: 503,
     UnknownRowError: 404,
     ConflictError: 409,
+    DamagedRowError: 409,
     DataError: 422,
     ConfigError: 422,
     RunError: 409,
@@ -38,8 +42,8 @@ STATUS: dict[type[OntodexError], int] = {
 }
 
 
-class Problem(HTTPException):  # FastAPI lets these through while it reads a body
-    """An answer that is not the one asked for."""
+class Problem(HTTPException):  # FastAPI passes these on while it reads a body
+    """An error answer."""
 
     def __init__(
         self,
@@ -53,82 +57,85 @@ class Problem(HTTPException):  # FastAPI lets these through while it reads a bod
         super().__init__(status, detail, dict(headers or {}))
         self.hint, self.errors = hint, errors
 
-    def body(self) -> dict[str, Any]:
-        """The problem document."""
-        found: dict[str, Any] = {
+    def to_dict(self) -> dict[str, Any]:
+        """Return the problem document."""
+        document: dict[str, Any] = {
             "type": "about:blank",
             "title": HTTPStatus(self.status_code).phrase,
             "status": self.status_code,
             "detail": self.detail,
         }
         if self.hint:
-            found["hint"] = self.hint
+            document["hint"] = self.hint
         if self.errors:
-            found["errors"] = list(self.errors)
-        return found
+            document["errors"] = list(self.errors)
+        return document
 
-    def response(self) -> Response:
-        text = json.dumps(self.body(), ensure_ascii=True)
+    def to_response(self) -> Response:
+        text = json.dumps(self.to_dict(), ensure_ascii=True)
         return Response(text, self.status_code, self.headers, MEDIA_TYPE)
 
 
-def not_found(what: str, name: object) -> Problem:
-    return Problem(404, f"there is no {what} {str(name)[:200]!r}")
+def make_not_found(kind: str, name: object) -> Problem:
+    return Problem(404, f"there is no {kind} {str(name)[:200]!r}")
 
 
-def of_error(error: OntodexError) -> Problem:
-    """The problem that a library error is; the message names no file of the server."""
+def convert_error(error: OntodexError) -> Problem:
+    """Return the problem of a library error; its message contains no path of the server."""
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
     message = str(error)
     if isinstance(error, DataError) and error.path is not None:
         message = message.replace(str(error.path), error.path.name)
     headers = (
         {"retry-after": str(error.retry_after)}
-        if isinstance(error, BusyError | TooSlowError)
+        if isinstance(error, QueueFullError | AnswerTimeoutError)
         else {}
     )
     return Problem(status, message, hint=error.hint, headers=headers)
 
 
-def of_validation(error: RequestValidationError) -> Problem:
-    """Which values are wrong; what was sent is not repeated, it may be a document."""
-    found = [
-        {"where": ".".join(map(str, item["loc"])), "message": str(item["msg"])}
-        for item in error.errors()[:20]
+def convert_validation_error(error: RequestValidationError) -> Problem:
+    """Return a problem that lists the invalid values by place. The values themselves are not
+    repeated: they may be documents."""
+    invalid = [
+        {"location": ".".join(map(str, item["loc"])), "message": str(item["msg"])}
+        for item in error.errors()[:MAX_ERRORS]
     ]
-    is_json = any(item["type"] == "json_invalid" for item in error.errors())
-    detail = "the body is not JSON" if is_json else "a value is missing, wrong or out of range"
-    return Problem(400 if is_json else 422, detail, errors=found)
+    is_json = all(item["type"] != "json_invalid" for item in error.errors())
+    detail = "a value is missing, wrong or out of range" if is_json else "the body is not JSON"
+    return Problem(422 if is_json else 400, detail, errors=invalid)
 
 
-def install(app: FastAPI) -> None:
-    """Make every error of the app a problem document. Handlers are async: FastAPI would take a
-    thread for each refusal otherwise."""
+def install_handlers(app: FastAPI) -> None:
+    """Answer every error of the app with a problem document.
 
-    async def library(_: Request, error: Exception) -> Response:
+    The handlers are async, because FastAPI runs others in a thread each.
+    """
+
+    async def handle_library_error(_: Request, error: Exception) -> Response:
         assert isinstance(error, OntodexError)
-        return of_error(error).response()
+        return convert_error(error).to_response()
 
-    async def validation(_: Request, error: Exception) -> Response:
+    async def handle_validation_error(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return of_validation(error).response()
+        return convert_validation_error(error).to_response()
 
-    async def http(_: Request, error: Exception) -> Response:
+    async def handle_http_error(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if isinstance(error, Problem):
-            return error.response()
-        return Problem(error.status_code, str(error.detail), headers=error.headers).response()
+            return error.to_response()
+        return Problem(error.status_code, str(error.detail), headers=error.headers).to_response()
 
-    async def database(_: Request, error: Exception) -> Response:
+    async def handle_database_error(_: Request, error: Exception) -> Response:
         logger.error("the database failed: %s", type(error).__name__)
         detail = "the database did not answer; nothing was written"
-        return Problem(503, detail, headers={"retry-after": "5"}).response()
+        return Problem(503, detail, headers={"retry-after": "5"}).to_response()
 
-    async def bug(_: Request, error: Exception) -> Response:
-        return Problem(500, "something went wrong here; the log says where").response()
+    async def handle_bug(_: Request, error: Exception) -> Response:
+        return Problem(500, "an error in the service; its log has the details").to_response()
 
-    app.add_exception_handler(OntodexError, library)
-    app.add_exception_handler(RequestValidationError, validation)
-    app.add_exception_handler(HTTPException, http)
-    app.add_exception_handler(SQLAlchemyError, database)
-    app.add_exception_handler(Exception, bug)
+    app.add_exception_handler(OntodexError, handle_library_error)
+    app.add_exception_handler(RequestValidationError, handle_validation_error)
+    app.add_exception_handler(HTTPException, handle_http_error)
+    app.add_exception_handler(SQLAlchemyError, handle_database_error)
+    app.add_exception_handler(Exception, handle_bug)

@@ -1,4 +1,4 @@
-"""What all routes share: the settings, the runs, the engine, the database, the figures."""
+"""Settings of the service, and the objects that all routes share."""
 
 from __future__ import annotations
 
@@ -12,32 +12,33 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Depends, Request
 
 from ontodex.errors import ConfigError
+from ontodex.serve.api_keys import ApiKeys
+from ontodex.serve.batcher import Batcher
 from ontodex.serve.database import Database
-from ontodex.serve.engine import Engine
-from ontodex.serve.figures import Figures
-from ontodex.serve.keys import Keys
-from ontodex.serve.problems import not_found
-from ontodex.serve.served import Card, Known, Served, url_name
-from ontodex.serve.worker import Remote, Worker
+from ontodex.serve.metrics import ServiceMetrics
+from ontodex.serve.model_process import ModelProcess, RemoteRanker
+from ontodex.serve.problems import make_not_found
+from ontodex.serve.run_metadata import OntologyIndex, RunMetadata
+from ontodex.serve.run_view import RunView, make_url_name
 
 if TYPE_CHECKING:
-    from ontodex.serve.guard import Who
+    from ontodex.serve.middleware import User
 
 
-READERS = 2  # uploaded files that are read at the same time, each in a process of its own
+PARALLEL_EXTRACTIONS = 2  # uploaded files read at the same time, each in its own process
 
 
 @dataclass(frozen=True)
 class ServeConfig:
-    """How the service is reached and how much it takes."""
+    """Settings of `ontodex serve`: address, keys, database and limits."""
 
     host: str = "127.0.0.1"
     port: int = 8000
     database: str = "decisions.sqlite"  # a file, or a URL
     keys: Path | None = None
-    user_header: str = ""  # set by a reverse proxy that has asked who it is
-    proxies: tuple[str, ...] = ("127.0.0.1", "::1")  # from which the header is believed
-    names: tuple[str, ...] = ()  # hosts besides localhost and addresses
+    user_header: str = ""  # set by a reverse proxy that has authenticated the user
+    proxies: tuple[str, ...] = ("127.0.0.1", "::1")  # addresses from which user_header is trusted
+    allowed_hosts: tuple[str, ...] = ()  # host names besides localhost and IP addresses
     max_body: int = 2_000_000  # bytes
     max_upload: int = 20_000_000  # bytes
     queue: int = 256  # documents that may wait
@@ -61,6 +62,7 @@ class ServeConfig:
 
 
 def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach the address."""
     if host == "localhost":
         return True
     try:
@@ -71,74 +73,86 @@ def is_loopback(host: str) -> bool:
 
 @dataclass
 class Service:
-    """One process's service. The first run is the one that is meant where none is named."""
+    """The state of one service process. The first run answers requests that name no run."""
 
     config: ServeConfig
-    runs: Mapping[str, Served]
+    runs: Mapping[str, RunView]
     database: Database
-    keys: Keys | None
-    figures: Figures
-    engine: Engine
-    worker: Worker | None = None  # None where the models are in this process
+    keys: ApiKeys | None
+    metrics: ServiceMetrics
+    batcher: Batcher
+    model_process: ModelProcess | None = None  # None: the models are in this process
     is_stopping: bool = False
-    reading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READERS))
+    extraction_slots: asyncio.Semaphore = field(
+        default_factory=lambda: asyncio.Semaphore(PARALLEL_EXTRACTIONS)
+    )
 
-    def run(self, name: str | None) -> Served:
+    def find_run(self, name: str | None) -> RunView:
+        """Return the run of this name, or the first one; raise a 404 problem if there is none."""
         if name is None:
             return next(iter(self.runs.values()))
         if name not in self.runs:
-            raise not_found("run", name)
+            raise make_not_found("run", name)
         return self.runs[name]
 
     def close(self) -> None:
-        """Answer what was accepted, then let go of the database."""
+        """Answer the accepted requests, then close the database."""
         self.is_stopping = True
-        self.engine.stop()
-        if self.worker is not None:
-            self.worker.close()
+        self.batcher.stop()
+        if self.model_process is not None:
+            self.model_process.close()
         self.database.close()
 
     @property
     def is_ready(self) -> bool:
-        """Whether requests should come here."""
-        has_models = self.worker is None or self.worker.is_alive
+        """True while new requests can be answered."""
+        has_models = self.model_process is None or self.model_process.is_alive
         return has_models and not self.is_stopping and self.database.is_alive()
 
 
 def open_service(folders: Sequence[Path], config: ServeConfig) -> Service:
-    """Load the runs and open the database; whatever is wrong is said before a port is bound."""
-    keys = None if config.keys is None else Keys(config.keys)
+    """Load the runs and open the database. Errors are raised before a port is bound."""
+    keys = None if config.keys is None else ApiKeys(config.keys)
     database = Database.open(config.database)
-    runs: dict[str, Served] = {}
-    shared: dict[str, Known] = {}
-    for folder in folders:
-        name = url_name(folder)
-        if name in runs:
-            raise ConfigError(
-                f"{folder} and {runs[name].run.folder} would both be called {name!r}",
-                hint="rename one of the folders",
-            )
-        runs[name] = Served(name, Card.open(folder, shared))
-    figures = Figures()
-    worker = Worker({name: one.run.folder for name, one in runs.items()}, device=config.device)
-    engine = Engine(
-        {name: Remote(worker, name) for name in runs},
+    runs = open_runs(folders)
+    metrics = ServiceMetrics()
+    folder_of_run = {name: run.metadata.folder for name, run in runs.items()}
+    model_process = ModelProcess(folder_of_run, device=config.device)
+    batcher = Batcher(
+        {name: RemoteRanker(model_process, name) for name in runs},
         capacity=config.queue,
         batch=config.batch,
         timeout=config.timeout,
-        observe=figures.batch,
+        observe=metrics.record_batch,
     )
-    return Service(config, runs, database, keys, figures, engine, worker)
+    return Service(config, runs, database, keys, metrics, batcher, model_process)
 
 
-async def service_of(request: Request) -> Service:  # async: FastAPI gives others a thread each
+def open_runs(folders: Sequence[Path]) -> dict[str, RunView]:
+    """Open the run folders by their names in URLs. Runs with equal ontologies share one index."""
+    runs: dict[str, RunView] = {}
+    indexes: dict[str, OntologyIndex] = {}
+    for folder in folders:
+        name = make_url_name(folder)
+        if name in runs:
+            raise ConfigError(
+                f"{folder} and {runs[name].metadata.folder} would both be called {name!r}",
+                hint="rename one of the folders",
+            )
+        runs[name] = RunView(name, RunMetadata.open(folder, indexes))
+    return runs
+
+
+# async, because FastAPI runs other dependencies in a thread each.
+async def get_service(request: Request) -> Service:
     service: Service = request.app.state.service
     return service
 
 
-def who_of(request: Request) -> Who:
-    who: Who = request.state.who
-    return who
+def get_user(request: Request) -> User:
+    """Return the user that the middleware has authenticated."""
+    user: User = request.state.user
+    return user
 
 
-TheService = Annotated[Service, Depends(service_of)]
+ServiceDep = Annotated[Service, Depends(get_service)]

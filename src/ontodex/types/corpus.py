@@ -1,4 +1,4 @@
-"""Many documents."""
+"""A corpus of documents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Self
+from typing import Any, Self, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -16,24 +16,25 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from ontodex.errors import DataError
-from ontodex.files import atomic_folder, write_text
-from ontodex.types.batches import (
+from ontodex.io.files import check_regular, replace_folder, write_text
+from ontodex.types.doc import Doc, Kind
+from ontodex.types.record_batches import (
     BATCH_DOCS,
     SCHEMA,
-    Kinds,
-    batches_of,
-    docs_of,
-    feature_batch,
-    flat,
+    ContentCheck,
+    check_n_features,
+    flatten_column,
+    make_batches,
+    make_feature_batch,
+    unpack_batch,
 )
-from ontodex.types.doc import Doc, Kind
 
 
 class Corpus:
-    """Documents in one Arrow file, memory-mapped; iterating yields `Doc`s and holds one batch.
+    """Documents in a memory-mapped Arrow file; iterating yields `Doc`s, one batch in memory.
 
-    A corpus on disk is a folder: `docs.arrow`, `corpus.json` (kind, count, content key) and, beside
-    them, whatever `features/` prepared for it. `Corpus.of` makes one in memory for a few documents.
+    A corpus on disk is a folder with `docs.arrow` and `corpus.json` (kind, count, content key), and
+    with the features that were prepared for it. `Corpus.of` makes a small corpus in memory.
     """
 
     def __init__(
@@ -48,29 +49,32 @@ class Corpus:
         carries_text: bool = True,
         labels: pa.ListArray | None = None,
     ) -> None:
+        check_n_features(n_features)
         self._table, self._rows, self._key = table, rows, key
         self._carries_text = carries_text
-        self._labels = labels  # of the chosen rows, instead of the table's
+        self._labels = labels  # of the selected rows, instead of those in the table
         self.kind: Kind = kind
         self.n_features = n_features
         self.folder = folder
 
     @classmethod
     def of(cls, docs: Iterable[Doc], *, n_features: int = 0) -> Self:
-        """A corpus in memory."""
-        kinds = Kinds(n_features)
-        batches = list(batches_of(docs, kinds))
+        """Make a corpus in memory."""
+        content = ContentCheck(n_features)
+        batches = list(make_batches(docs, content))
         table = pa.Table.from_batches(batches, schema=SCHEMA)
-        return cls(table, kind=kinds.kind, n_features=kinds.n_features)
+        return cls(table, kind=content.kind, n_features=content.n_features)
 
     @classmethod
     def of_features(
         cls, matrix: csr_array | NDArray[np.float32], labels: Sequence[Sequence[str]]
     ) -> Self:
-        """A corpus in memory of the rows of a matrix, with their numbers as ids; the same as `of`
-        without an object for every value. A sparse row must have each column once."""
+        """Make a corpus in memory of the rows of a matrix, with their numbers as ids.
+
+        It is faster than `of`. A sparse row must have each column once.
+        """
         batches = [
-            feature_batch(matrix[row : row + BATCH_DOCS], labels[row : row + BATCH_DOCS], row)
+            make_feature_batch(matrix[row : row + BATCH_DOCS], labels[row : row + BATCH_DOCS], row)
             for row in range(0, matrix.shape[0], BATCH_DOCS)
         ]
         kind: Kind = "sparse" if isinstance(matrix, csr_array) else "dense"
@@ -78,42 +82,53 @@ class Corpus:
         return cls(table, kind=kind, n_features=matrix.shape[1])
 
     @classmethod
-    def write(cls, docs: Iterable[Doc], folder: Path, *, n_features: int = 0) -> Self:
-        """Stream `docs` into `folder` (whole or not at all) and open it."""
-        with atomic_folder(folder) as temporary:
-            kinds = Kinds(n_features)
-            content, count = hashlib.sha256(), 0
+    def write(cls, docs: Iterable[Doc], folder: Path | str, *, n_features: int = 0) -> Self:
+        """Stream documents into a folder, atomically, and open it."""
+        with replace_folder(Path(folder)) as temporary:
+            content = ContentCheck(n_features)
+            hashed, count = hashlib.sha256(), 0
             with (
                 pa.OSFile(str(temporary / "docs.arrow"), "wb") as sink,
                 pa.ipc.new_file(sink, SCHEMA) as writer,
             ):
-                for batch in batches_of(docs, kinds):
+                for batch in make_batches(docs, content):
                     count += batch.num_rows
-                    content.update(batch.serialize())
+                    hashed.update(batch.serialize())
                     writer.write_batch(batch)
             about = {
                 "format": 1,
-                "kind": kinds.kind,
+                "kind": content.kind,
                 "documents": count,
-                "n_features": kinds.n_features,
-                "key": content.hexdigest(),
+                "n_features": content.n_features,
+                "key": hashed.hexdigest(),
             }
             write_text(temporary / "corpus.json", json.dumps(about, indent=1) + "\n")
         return cls.open(folder)
 
     @classmethod
-    def open(cls, folder: Path) -> Self:
-        """Memory-map a corpus folder."""
+    def open(cls, folder: Path | str, *, is_trusted: bool = True) -> Self:
+        """Memory-map a corpus folder; check all values of one that is not trusted."""
+        folder = Path(folder)
         try:
+            for name in ("corpus.json", "docs.arrow"):
+                check_regular(folder / name)
             about = json.loads((folder / "corpus.json").read_text())
             with pa.memory_map(str(folder / "docs.arrow")) as source:
                 table = pa.ipc.open_file(source).read_all()
-        except (OSError, ValueError, pa.ArrowException) as error:
+            if not is_trusted:  # offsets outside of the file would crash the process later
+                table.validate(full=True)
+        except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
             raise DataError(
-                f"not a readable corpus folder ({error})", path=folder, hint="make it again"
+                f"not a readable corpus folder ({error})", path=folder, hint="create it again"
             ) from error
-        if about.get("format") != 1 or table.num_rows != about["documents"]:
-            raise DataError("corpus.json and docs.arrow do not belong together", path=folder)
+        if not _is_description(about) or table.num_rows != about["documents"]:
+            raise DataError("corpus.json and docs.arrow do not match", path=folder)
+        if not table.schema.equals(SCHEMA):
+            raise DataError(
+                "docs.arrow has other columns than a corpus",  # their names may not be UTF-8
+                path=folder,
+                hint="create it again with `ontodex convert`",
+            )
         return cls(
             table,
             kind=about["kind"],
@@ -128,13 +143,13 @@ class Corpus:
 
     def __iter__(self) -> Iterator[Doc]:
         for batch in self._chunks():
-            yield from docs_of(batch, self.kind)
+            yield from unpack_batch(batch, self.kind)
 
     def __getitem__(self, row: int) -> Doc:
         return next(iter(self.select([range(len(self))[row]])))
 
     def select(self, rows: ArrayLike) -> Corpus:
-        """The documents at these rows (numbers or a mask), in the corpus's own order."""
+        """Return the documents at these rows (numbers or a mask), in the order of the corpus."""
         chosen = np.asarray(rows)
         chosen = np.flatnonzero(chosen) if chosen.dtype == bool else np.unique(chosen)
         chosen = chosen.astype(np.int64)
@@ -143,23 +158,30 @@ class Corpus:
         return self._part(inner, labels)
 
     def with_labels(self, labels: Sequence[Sequence[str]]) -> Corpus:
-        """The same documents with other labels, under a key of its own; what was prepared for
-        these documents is still found, through `whole`."""
+        """Return the same documents with other labels.
+
+        The new corpus has its own key; features prepared for the documents are found by `whole`.
+        """
         if len(labels) != len(self):
             raise ValueError(f"{len(labels):,} label lists for {len(self):,} documents")
         rows = np.arange(len(self)) if self._rows is None else self._rows
         return self._part(rows, pa.array(labels, SCHEMA.field("labels").type))
 
-    def joined(self, other: Corpus) -> Corpus:
-        """The documents of both. Two parts of one corpus make a larger part of it, in its own order
-        and with its folder; anything else is a corpus in memory, these documents first."""
+    def join(self, other: Corpus) -> Corpus:
+        """Return the documents of both.
+
+        Two parts of one corpus give a larger part of it, in its order and with its folder. Any
+        other two give a corpus in memory, the documents of this one first.
+        """
         mine, theirs = self._rows, other._rows
         same = self.whole.key == other.whole.key and self._labels is None and other._labels is None
         if same and mine is not None and theirs is not None:
             rows = np.union1d(mine, theirs)
             return self.whole if len(rows) == len(self.whole) else self.whole.select(rows)
         if self.kind != other.kind:
-            raise DataError(f"a corpus of {self.kind} cannot be joined by one of {other.kind}")
+            raise DataError(
+                f"a corpus of kind {self.kind} and one of kind {other.kind} cannot be joined"
+            )
         batches = [*self._chunks(), *other._chunks()]
         return Corpus(
             pa.Table.from_batches(batches, schema=SCHEMA),
@@ -168,10 +190,12 @@ class Corpus:
             carries_text=self._carries_text and other._carries_text,
         )
 
-    def carry(self, folder: Path) -> Corpus:
-        """Write ids, keywords, labels and features, but no text or metadata, to `folder`. It has
-        the key of this corpus, so what was prepared for this one is found for that one."""
-        with atomic_folder(folder) as temporary:
+    def write_without_text(self, folder: Path) -> Corpus:
+        """Write ids, keywords, labels and features, but no text or metadata, to `folder`.
+
+        The copy has the key of this corpus, so features prepared for this one are found for it.
+        """
+        with replace_folder(folder) as temporary:
             with (
                 pa.OSFile(str(temporary / "docs.arrow"), "wb") as sink,
                 pa.ipc.new_file(sink, SCHEMA) as writer,
@@ -199,16 +223,16 @@ class Corpus:
 
     @property
     def rows(self) -> NDArray[np.int64] | None:
-        """Which rows of the `whole` these documents are; None for a corpus that is whole."""
+        """Rows of these documents in `whole`; None for a whole corpus."""
         return self._rows
 
     @property
     def whole(self) -> Corpus:
-        """The corpus this one was selected from (itself when it was not)."""
+        """The corpus that this one was selected from, or itself."""
         return self if self._rows is None else self._part(None, None)
 
     def _part(self, rows: NDArray[np.int64] | None, labels: pa.ListArray | None) -> Corpus:
-        """These rows of the whole (None: all), with these labels (None: their own)."""
+        """Return these rows of the whole (None: all) with these labels (None: their own)."""
         return Corpus(
             self._table,
             kind=self.kind,
@@ -222,7 +246,7 @@ class Corpus:
 
     @cached_property
     def key(self) -> str:
-        """A digest of the content: equal corpora have equal keys, and caches are found by it."""
+        """A hash of the content, by which caches are found; equal corpora have equal keys."""
         base = self._key
         if not base:
             content = hashlib.sha256()
@@ -238,8 +262,7 @@ class Corpus:
 
     @property
     def has_text(self) -> bool:
-        """Whether the words can be read: not so in a corpus of features, nor in a prepared folder,
-        which carries a text corpus's token ids instead of its text."""
+        """False in a corpus of features, and in a prepared one, which has token ids but no text."""
         return self.kind == "text" and self._carries_text
 
     @cached_property
@@ -247,15 +270,14 @@ class Corpus:
         return [text for batch in self._chunks() for text in batch["id"].to_pylist()]
 
     def texts(self, fields: Sequence[str] = ()) -> Iterator[str]:
-        """`Doc.text` of each document, without building the rest of it; or of these fields only,
-        in this order."""
+        """Yield `Doc.text` of each document, or the text of these fields in this order."""
         if not self.has_text:
             raise DataError(
                 f"a corpus of {self.kind} features has no text"
                 if self.kind != "text"
                 else "this corpus was prepared without its text",
                 path=self.folder,
-                hint="use the original corpus, or prepare it again with what this step needs",
+                hint="use the original corpus, or prepare it again for this step",
             )
         for batch in self._chunks():
             column = batch["fields"]
@@ -270,36 +292,37 @@ class Corpus:
                     yield "\n".join(texts[start:end])
 
     def field_names(self) -> list[str]:
-        """Every text field that some document has, in the order of appearance."""
+        """Return the names of all text fields, in the order of appearance."""
         names: dict[str, None] = {}
         for batch in self._chunks():
             names |= dict.fromkeys(batch["fields"].keys.unique().to_pylist())
         return list(names)
 
     def keywords(self) -> Iterator[list[str]]:
+        """Yield the keywords of each document."""
         for batch in self._chunks():
             yield from batch["keywords"].to_pylist()
 
     def labels(self) -> Iterator[list[str]]:
-        """The labels of each document, as given."""
+        """Yield the labels of each document."""
         for batch in self._chunks():
             yield from batch["labels"].to_pylist()
 
     def features(self) -> csr_array | NDArray[np.float32]:
-        """The feature matrix of a corpus without text: sparse rows, or a dense array."""
+        """Return the feature matrix of a corpus without text, sparse or dense."""
         if self.kind == "text":
-            raise DataError("this corpus holds text, not features")
+            raise DataError("this corpus has text, not features")
         batches = list(self._chunks())
-        values = flat(batches, "values", np.float32)
+        values = flatten_column(batches, "values", np.float32)
         if self.kind == "dense":
             return values.reshape(len(self), self.n_features)
         lengths = [np.diff(batch["values"].offsets.to_numpy()) for batch in batches]
         indptr = np.concatenate([[0], np.cumsum(np.concatenate([*lengths, np.empty(0, np.int64)]))])
-        indices = flat(batches, "indices", np.int32)
+        indices = flatten_column(batches, "indices", np.int32)
         return csr_array((values, indices, indptr), shape=(len(self), self.n_features))
 
     def _chunks(self) -> Iterator[pa.RecordBatch]:
-        """Record batches of the chosen rows, one at a time."""
+        """Yield record batches of the selected rows."""
         start = 0
         for batch in self._table.to_batches():
             if self._rows is None:
@@ -308,10 +331,24 @@ class Corpus:
                 low, high = np.searchsorted(self._rows, [start, start + batch.num_rows])
                 if high > low:
                     taken = batch.take(pa.array(self._rows[low:high] - start))
-                    yield taken if self._labels is None else self._relabelled(taken, int(low))
+                    yield taken if self._labels is None else self._replace_labels(taken, int(low))
             start += batch.num_rows
 
-    def _relabelled(self, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
+    def _replace_labels(self, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
         assert self._labels is not None
         labels = self._labels.slice(first, batch.num_rows)
         return batch.set_column(SCHEMA.get_field_index("labels"), "labels", labels)
+
+
+def _is_description(about: Any) -> bool:
+    """Return whether corpus.json has the values of a corpus, each of its type."""
+    return (
+        isinstance(about, dict)
+        and about.get("format") == 1
+        and about.get("kind") in get_args(Kind)
+        and isinstance(about.get("documents"), int)
+        and isinstance(about.get("n_features"), int)
+        and about["n_features"] >= 0
+        and isinstance(about.get("key"), str)
+        and isinstance(about.get("text", True), bool)
+    )

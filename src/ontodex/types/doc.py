@@ -1,4 +1,4 @@
-"""One document."""
+"""A document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Kind = Literal["text", "sparse", "dense"]
 
 @dataclass(frozen=True, slots=True)
 class Doc:
-    """One document. Without text it has `features`: {index: value} (sparse) or a tuple (dense)."""
+    """A document: text fields, or `features` as {index: value} (sparse) or a tuple (dense)."""
 
     id: str
     fields: Mapping[str, str] = field(default_factory=dict)
@@ -22,7 +22,7 @@ class Doc:
 
     @property
     def text(self) -> str:
-        """All text fields in order, one a line."""
+        """All text fields in order, separated by line breaks."""
         return "\n".join(self.fields.values())
 
     @property

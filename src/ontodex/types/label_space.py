@@ -1,4 +1,4 @@
-"""Columns and the concepts they stand for."""
+"""The label space: columns of the label matrix and their concepts."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from ontodex.types.ontology import Ontology
 class LabelSpace:
     """Column <-> concept id.
 
-    The first `n_seen` columns are the labels of the training documents, by id; after them come the
-    ontology's concepts that no training document has (frequency 0), for systems that know names.
-    In an updated run the labels that came later stand behind them all.
+    The first `n_seen` columns are the labels of the training documents, sorted by id. After them
+    come the concepts of the ontology that no training document has (frequency 0), for systems that
+    use names. In an updated run, later labels come last.
     """
 
     ids: tuple[str, ...]
     frequency: NDArray[np.int64]
-    n_docs: int  # training documents the frequencies were counted in
+    n_docs: int  # training documents in which the frequencies were counted
     ontology: Ontology | None = None
 
     @classmethod
     def of(
         cls, train: Corpus, ontology: Ontology | None = None, *, min_count: int = 1
     ) -> LabelSpace:
-        """The labels of at least `min_count` training documents, then the ontology's others."""
+        """Take the labels of at least `min_count` training documents, then the other concepts."""
         counts = Counter(label for labels in train.labels() for label in set(labels))
         seen = sorted(label for label, count in counts.items() if count >= min_count)
         known = set(seen)
@@ -45,9 +45,8 @@ class LabelSpace:
         frequency = np.array([counts[label] for label in seen] + [0] * len(unseen), dtype=np.int64)
         return cls((*seen, *unseen), frequency, len(train), ontology)
 
-    def updated(self, corpus: Corpus) -> LabelSpace:
-        """The space after more documents: counts have grown, and labels that are new have got the
-        columns behind the old ones."""
+    def extend(self, corpus: Corpus) -> LabelSpace:
+        """Return the space after more documents: larger counts, and new labels at the end."""
         counts = Counter(label for labels in corpus.labels() for label in set(labels))
         ids = (*self.ids, *sorted(counts.keys() - self.column.keys()))
         frequency = np.array([counts[label] for label in ids], dtype=np.int64)
@@ -59,7 +58,7 @@ class LabelSpace:
 
     @property
     def n_seen(self) -> int:
-        """How many labels training documents have; a learned output layer has this many rows."""
+        """Number of labels in training documents, which is the size of a learned output layer."""
         return int(np.count_nonzero(self.frequency))
 
     @cached_property
@@ -68,14 +67,18 @@ class LabelSpace:
         return {label: i for i, label in enumerate(self.ids)}
 
     def name(self, column: int, language: str | None = None) -> str:
+        """Return the preferred name of a label, or its id if it has none."""
         label = self.ids[column]
         if self.ontology is not None and label in self.ontology:
             return self.ontology.name(label, language)
         return label
 
     def gold(self, corpus: Corpus) -> csr_array:
-        """True labels, (documents x columns). Labels outside this space get columns past the end:
-        no ranking can hit them, so they count as misses in every metric."""
+        """Return the matrix of true labels, (documents x columns).
+
+        Labels outside this space get columns past the end. No ranking has these columns, so they
+        count as misses in every metric.
+        """
         columns = dict(self.column)
         rows = [
             np.unique([columns.setdefault(label, len(columns)) for label in labels]).astype(
@@ -89,6 +92,6 @@ class LabelSpace:
         return csr_array((data, indices, indptr), shape=(len(rows), len(columns)))
 
     def propensity(self, a: float = 0.55, b: float = 1.5) -> NDArray[np.float64]:
-        """Chance that a true label was recorded, by training frequency (Jain et al. 2016)."""
+        """Return the probability that a true label was observed (Jain et al. 2016)."""
         c = max(np.log(max(self.n_docs, 1)) - 1, 0) * (b + 1) ** a
         return np.asarray(1 / (1 + c * np.exp(-a * np.log(self.frequency + b))), dtype=np.float64)

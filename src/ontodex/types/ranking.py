@@ -1,4 +1,4 @@
-"""The answer of every system."""
+"""The ranking of labels that every system predicts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ PADDING = -1
 class Ranking:
     """The k best columns of each document with their probabilities, best first.
 
-    Rows with fewer than k answers end in column -1, probability 0. Equal probabilities are ordered
-    by column, so an answer never depends on the batch it was computed in.
+    Rows with fewer than k labels end in column -1 with probability 0. Equal probabilities are
+    ordered by column, so a ranking never depends on the batch it was computed in.
     """
 
     columns: NDArray[np.int32]
@@ -27,17 +27,19 @@ class Ranking:
     def __post_init__(self) -> None:
         columns, scores = self.columns, self.probabilities
         if columns.ndim != 2 or columns.shape != scores.shape:
-            raise ValueError(f"columns {columns.shape} and probabilities {scores.shape} must agree")
+            raise ValueError(
+                f"columns {columns.shape} and probabilities {scores.shape} must have one shape"
+            )
         if not bool(np.all((scores >= 0) & (scores <= 1))):  # also refuses NaN
             raise ValueError("probabilities must be in [0, 1]")
         if bool(np.any(scores[:, 1:] > scores[:, :-1])):
-            raise ValueError("probabilities must fall along a row")
+            raise ValueError("probabilities must not increase along a row")
         if bool(np.any((columns[:, 1:] >= 0) & (columns[:, :-1] < 0))):
             raise ValueError("padding must be at the end of a row")
 
     @classmethod
     def top(cls, probabilities: NDArray[Any], k: int) -> Ranking:
-        """The k best of a dense (documents x labels) array; zeros are answers too."""
+        """Take the k best of a dense (documents x labels) array, zeros included."""
         n, width = probabilities.shape
         kept = min(k, width)
         if kept < width:
@@ -50,7 +52,7 @@ class Ranking:
 
     @classmethod
     def of_sparse(cls, scores: csr_array, k: int) -> Ranking:
-        """The k best stored entries of each row of a sparse matrix."""
+        """Take the k best stored entries of each row of a sparse matrix."""
         lengths = np.diff(scores.indptr)
         width = int(lengths.max(initial=0))
         columns = np.full((len(lengths), width), PADDING, dtype=np.int32)
@@ -61,7 +63,7 @@ class Ranking:
 
     @classmethod
     def sort(cls, columns: NDArray[Any], probabilities: NDArray[Any], k: int) -> Ranking:
-        """Order unsorted candidates (-1 = none) and pad or cut them to k."""
+        """Sort candidates (-1 = none) and pad or cut them to k."""
         last = np.iinfo(np.int32).max
         ties = np.where(columns < 0, last, columns)
         values = np.where(columns < 0, -1.0, probabilities)
@@ -76,7 +78,7 @@ class Ranking:
 
     @classmethod
     def join(cls, parts: Sequence[Ranking], k: int) -> Ranking:
-        """Rankings of consecutive documents as one."""
+        """Concatenate the rankings of consecutive documents."""
         parts = [part.cut(k) for part in parts]
         return cls(
             np.concatenate([np.empty((0, k), np.int32), *(part.columns for part in parts)]),
@@ -91,7 +93,7 @@ class Ranking:
         return int(self.columns.shape[1])
 
     def cut(self, k: int) -> Ranking:
-        """The first k ranks, padded when there are fewer."""
+        """Return the first k ranks, padded if there are fewer."""
         pad = ((0, 0), (0, max(0, k - self.k)))
         return Ranking(
             np.pad(self.columns[:, :k], pad, constant_values=PADDING),
@@ -99,15 +101,15 @@ class Ranking:
         )
 
     def take(self, rows: NDArray[Any] | slice) -> Ranking:
-        """The rankings of these documents."""
+        """Return the rankings of these documents."""
         return Ranking(self.columns[rows], self.probabilities[rows])
 
     def keep(self, mask: NDArray[np.bool_]) -> Ranking:
-        """The answers where `mask` (documents x k) is true, closed up."""
+        """Return the labels where `mask` (documents x k) is true, without gaps."""
         return self.sort(np.where(mask, self.columns, PADDING), self.probabilities, self.k)
 
     def scores(self, n_columns: int) -> csr_array:
-        """The same as a sparse (documents x columns) matrix."""
+        """Return the probabilities as a sparse (documents x columns) matrix."""
         filled = self.columns >= 0
         indptr = np.concatenate([[0], np.cumsum(filled.sum(axis=1))])
         data, indices = self.probabilities[filled], self.columns[filled]

@@ -1,7 +1,7 @@
-"""A real Chromium before a real service.
+"""A real Chromium and a real service.
 
-Whatever a test does, in the end nothing may have been sent to another origin, no dialog may have
-opened, and neither console nor page may have reported an error: the fixture `browse` sees to it.
+After every test the fixture `browse` checks that nothing was sent to another origin, no dialog
+opened, and neither console nor page reported an error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Samples in old houses showed lead above the limit; owners can claim the cost of 
 
 @contextlib.contextmanager
 def serving(runs: Sequence[Path], database: Path, options: Sequence[str]) -> Iterator[str]:
-    """The address of `ontodex serve`, as a process of its own."""
+    """Start `ontodex serve` in its own process and yield its address."""
     command = [sys.executable, "-m", "ontodex", "serve", *map(str, runs), "--port", "0"]
     log = database.with_suffix(".log")
     with (
@@ -44,20 +44,21 @@ def serving(runs: Sequence[Path], database: Path, options: Sequence[str]) -> Ite
     ):
         try:
             assert process.stdout is not None
-            said = next((line for line in process.stdout if "serving on" in line), "")
-            assert said, log.read_text()
-            yield re.findall(r"http://\S+", said)[0].rstrip("/")
+            line = next((line for line in process.stdout if "serving on" in line), "")
+            assert line, log.read_text()
+            yield re.findall(r"http://\S+", line)[0].rstrip("/")
         finally:
             process.terminate()
 
 
 @pytest.fixture(scope="session")
 def sample_runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Trained on the bundled sample: a system that explains, measured, and one that does not."""
-    from ontodex.data import get
-    from ontodex.ontology import read_ontology
-    from ontodex.read import open_corpus
-    from ontodex.recipe import train
+    """Train two runs on the sample: one that explains and is evaluated, one that does neither."""
+    from ontodex.corpora.datasets import get
+    from ontodex.corpora.open import open_corpus
+    from ontodex.ontology.open import read_ontology
+    from ontodex.runs.evaluate import evaluate
+    from ontodex.runs.recipe import train
 
     folder = tmp_path_factory.mktemp("sample")
     get("sample", folder)
@@ -65,24 +66,24 @@ def sample_runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     ontology = read_ontology(folder / "ontology.json")
     linear, floor = (
         train(
-            {"model": {"name": model}},
-            folder / model,
+            config={"model": {"name": model}},
+            out=folder / model,
             train=corpora["train"],
             dev=corpora["dev"],
             ontology=ontology,
         )
         for model in ("linear", "popularity")
     )
-    linear.evaluate(corpora["test"], report=True)
+    evaluate(linear, corpora["test"], report=True)
     return [linear.folder, floor.folder]
 
 
 @pytest.fixture(scope="session")
 def modest_runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """One that chooses a concept although a more specific one is nearly as probable, and one that
-    chooses none of many."""
-    from ontodex.ontology.graph import Concept, build
-    from ontodex.recipe import train
+    """Train one run that predicts a concept although a more specific one is nearly as probable, and
+    one that predicts none of many."""
+    from ontodex.ontology.graph import Concept, build_ontology
+    from ontodex.runs.recipe import train
     from ontodex.types import Corpus, Doc
 
     folder = tmp_path_factory.mktemp("modest")
@@ -97,32 +98,38 @@ def modest_runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     wet = [Doc(str(i), {"text": "so wet"}, (), both if i % 10 else one) for i in range(20)]
     dry = [Doc(str(i), {"text": "so dry"}, (), (f"town{i}",)) for i in range(20)]
     runs = []
-    # Where dev has no document, a label must be more likely than not, and no town is.
+    # Without dev documents the threshold is 0.5, and no town reaches it.
     for name, docs, dev, rule in (
-        ("general", wet, wet, {"rule": "top", "top": 1}),
+        ("general", wet, wet, {"rule": "top-k", "top_k": 1}),
         ("silent", dry, [], {"rule": "threshold"}),
     ):
-        given = {"train": Corpus.of(docs), "dev": Corpus.of(dev), "ontology": build(concepts)}
-        train({"model": {"name": "popularity"}, "decide": rule}, folder / name, **given)
+        corpora = {
+            "train": Corpus.of(docs),
+            "dev": Corpus.of(dev),
+            "ontology": build_ontology(concepts),
+        }
+        train(
+            config={"model": {"name": "popularity"}, "decide": rule}, out=folder / name, **corpora
+        )
         runs.append(folder / name)
     return runs
 
 
 @pytest.fixture(scope="session")
 def keyword_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Has learned from authors' keywords."""
-    from ontodex.ontology.graph import Concept, build
-    from ontodex.recipe import train
+    """Train a run with authors' keywords."""
+    from ontodex.ontology.graph import Concept, build_ontology
+    from ontodex.runs.recipe import train
     from ontodex.types import Corpus, Doc
 
     docs = [Doc(str(i), {"text": "deep water"}, ("sea",), ("water",)) for i in range(16)]
-    size = dict.fromkeys(["width", "hidden", "value", "bag"], 8)
+    size = dict.fromkeys(["width", "hidden", "value_dim", "bag"], 8)
     brief = {"epochs": 1, "batch": 8}
     model = {"name": "levelwise", "min_count": 1, "merge": "threshold", "train": brief, **size}
     corpus = Corpus.of(docs)
     folder = tmp_path_factory.mktemp("keywords") / "run"
-    ontology = build([Concept("nature"), Concept("water", parents=["nature"])])
-    train({"model": model}, folder, train=corpus, dev=corpus, ontology=ontology)
+    ontology = build_ontology([Concept("nature"), Concept("water", parents=["nature"])])
+    train(config={"model": model}, out=folder, train=corpus, dev=corpus, ontology=ontology)
     return folder
 
 
@@ -133,14 +140,14 @@ def modest(modest_runs: list[Path], serve: Any) -> str:
 
 @pytest.fixture(scope="session")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Starts services: serve(runs, *options) -> address. Pages are closed before they stop."""
+    """Start services: serve(runs, *options) -> address. Pages are closed before they stop."""
     with contextlib.ExitStack() as stack:
 
-        def started(runs: Sequence[Path], *options: str) -> str:
+        def start(runs: Sequence[Path], *options: str) -> str:
             database = tmp_path_factory.mktemp("service") / "decisions.sqlite"
             return stack.enter_context(serving(runs, database, options))
 
-        yield started
+        yield start
 
 
 @pytest.fixture(scope="session")
@@ -150,13 +157,14 @@ def service(sample_runs: list[Path], serve: Any) -> str:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """The browser; without one, or without playwright, these tests are skipped with a word."""
+    """Start the browser; without one, or without playwright, these tests are skipped."""
     playwright = pytest.importorskip(
-        "playwright.sync_api", reason="the page's tests want playwright: pip install playwright"
+        "playwright.sync_api",
+        reason="the tests of the page need playwright: pip install playwright",
     )
     found = shutil.which("chromium") or shutil.which("chromium-browser")
     if found is None:
-        pytest.skip("the page's tests want chromium on the PATH: apt-get install chromium")
+        pytest.skip("the tests of the page need chromium on the PATH: apt-get install chromium")
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=found, args=QUIET)
         yield browser
@@ -165,13 +173,13 @@ def chromium() -> Iterator[Any]:
 
 @dataclass
 class Watch:
-    """What must not happen while a page is open."""
+    """Records events that must not happen while a page is open."""
 
     origin: str
     expected: str  # a pattern for console errors that a test provokes
     seen: list[str] = field(default_factory=list)
 
-    def over(self, page: Any) -> None:
+    def attach(self, page: Any) -> None:
         page.on("dialog", self.dialog)
         page.on("console", self.console)
         page.on("pageerror", lambda error: self.seen.append(f"page error: {error}"))
@@ -191,7 +199,7 @@ class Watch:
 
 
 class Curator:
-    """Somebody who sits before the page."""
+    """A user of the page."""
 
     title, text = TITLE, TEXT
 
@@ -203,11 +211,11 @@ class Curator:
             self.page.keyboard.press(key)
 
     def wait_for(self, condition: str, argument: Any = None) -> None:
-        """Until the JavaScript is true."""
+        """Wait until the JavaScript expression is true."""
         self.page.wait_for_function(condition, arg=argument)
 
     def sees(self, selector: str) -> None:
-        """Until there is such an element."""
+        """Wait until there is such an element."""
         self.page.wait_for_selector(selector)
 
     def paste(self, text: str = TEXT, title: str = TITLE) -> None:
@@ -246,7 +254,7 @@ class Curator:
         self.page.locator("#hits [role=option]", has_text=name).first.click()
 
     def fetch(self, path: str, body: Any = None) -> Any:
-        """What the service answers to the page."""
+        """Send a request from the page and return the answer."""
         return self.page.evaluate(
             """([path, body]) => fetch(path, body === null ? {} : {
                 method: 'POST', body: JSON.stringify(body),
@@ -257,11 +265,11 @@ class Curator:
 
 @pytest.fixture
 def browse(chromium: Any) -> Iterator[Any]:
-    """Opens pages: browse(address, width=..., theme=..., expected=...)."""
+    """Open pages: browse(address, width=..., theme=..., expected=...)."""
     watches: list[Watch] = []
     with contextlib.ExitStack() as stack:
 
-        def opened(
+        def open_page(
             address: str, *, width: int = 1280, theme: str = "light", expected: str = "^$"
         ) -> Curator:
             context = chromium.new_context(
@@ -271,10 +279,10 @@ def browse(chromium: Any) -> Iterator[Any]:
             page = context.new_page()
             page.set_default_timeout(PATIENCE)
             watch = Watch(re.findall(r"^https?://[^/]+", address)[0], expected)
-            watch.over(page)
+            watch.attach(page)
             watches.append(watch)
             page.goto(address)
             return Curator(page)
 
-        yield opened
+        yield open_page
     assert [seen for watch in watches for seen in watch.seen] == []

@@ -1,4 +1,4 @@
-"""The curator's story: a document comes in, is read, decided about, exported; nothing is lost."""
+"""A curator works through documents: paste, decide, export; nothing is lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_a_curator_pastes_reads_decides_adds_exports_and_loses_nothing_by_a_relo
     ada = browse(service)
     ada.paste()
 
-    # The words that speak for the concept under the cursor are marked, in the right places.
+    # The words that support the concept under the cursor are marked, at the right places.
     ada.sees("#text mark.for")
     assert ada.page.inner_text("#text h2") == ada.title
     assert ada.page.inner_text("#text p") == ada.text
@@ -91,17 +91,17 @@ def test_clicks_do_what_keys_do_and_a_second_click_takes_it_back(browse, service
     ada.sees("#tree .rejected")
 
 
-def test_what_the_run_chose_is_accepted_with_one_key(browse, service):
+def test_one_key_accepts_all_predicted_concepts(browse, service):
     ada = browse(service)
     ada.paste()
     ada.page.locator("#threshold").fill("0")
-    chosen = ada.page.locator("#tree .chosen").count()
-    assert chosen > 0
+    predicted = ada.page.locator("#tree .predicted").count()
+    assert predicted > 0
     ada.press("A")
-    ada.wait_for_terms(chosen)
+    ada.wait_for_terms(predicted)
 
 
-def test_a_more_specific_concept_that_came_close_is_one_click_or_key_away(browse, modest):
+def test_one_click_or_key_accepts_a_close_more_specific_concept(browse, modest):
     for accept in (
         lambda ada: ada.page.get_by_label("Accept Rivers, which is more specific").click(),
         lambda ada: ada.press("m"),
@@ -109,7 +109,7 @@ def test_a_more_specific_concept_that_came_close_is_one_click_or_key_away(browse
         ada = browse(modest)
         ada.paste()
         assert ada.concept == "Water"
-        water = ada.page.locator("#tree .chosen")
+        water = ada.page.locator("#tree .predicted")
         assert "more specific, and close: ✓ Rivers 90 %" in water.locator("> .note").inner_text()
         assert water.get_attribute("aria-label").endswith("more specific, and close: Rivers 90 %")
         accept(ada)
@@ -118,24 +118,24 @@ def test_a_more_specific_concept_that_came_close_is_one_click_or_key_away(browse
         assert water.locator("> .note").count() == 0, "it is decided"
 
 
-def test_what_is_close_has_no_figure_beside_one_of_another_scale(browse, modest):
-    def as_one_of_a_set(route):
-        """A system that decides sets says other probabilities of what it chose."""
+def test_close_concepts_show_no_probability_beside_one_of_another_scale(browse, modest):
+    def boost_probability(route):
+        """A system that decides by itself gives its label set other probabilities."""
         answer = route.fetch()
-        told = answer.json()
-        water = told["suggestions"][0]
-        assert (water["probability"], water["apart"]) == (1, 1)
+        body = answer.json()
+        water = body["suggestions"][0]
+        assert (water["probability"], water["standalone_probability"]) == (1, 1)
         water["probability"] = 0.95
-        route.fulfill(response=answer, json=told)
+        route.fulfill(response=answer, json=body)
 
     ada = browse(modest)
-    ada.page.route("**/suggest", as_one_of_a_set)
+    ada.page.route("**/suggest", boost_probability)
     ada.paste()
-    water = ada.page.locator("#tree .chosen")
+    water = ada.page.locator("#tree .predicted")
     assert "95 %" in water.locator("> .row").inner_text()
-    said = "more specific, and close by itself: "
-    assert re.search(f"{said}✓ Rivers(?! 90)", water.locator("> .note").inner_text())
-    assert water.get_attribute("aria-label").endswith(f"{said}Rivers")
+    text = "more specific, and close on its own: "
+    assert re.search(f"{text}✓ Rivers(?! 90)", water.locator("> .note").inner_text())
+    assert water.get_attribute("aria-label").endswith(f"{text}Rivers")
 
 
 def test_a_concept_names_the_parents_that_its_place_does_not_show(browse, modest):
@@ -143,31 +143,32 @@ def test_a_concept_names_the_parents_that_its_place_does_not_show(browse, modest
     ada.paste()
     rivers = ada.page.locator("#tree .suggestion[aria-label^=Rivers]")
     groups = ada.page.locator("#tree .group > .row .name").all_inner_texts()
-    assert groups == ["Nature", "Places"], "which is the shortest way to them"
+    assert groups == ["Nature", "Places"], "the shortest paths to them"
     assert rivers.locator("> .note").inner_text() == "also below Water"
     assert "also below Water" in rivers.get_attribute("aria-label")
 
 
-def test_where_the_run_chose_none_that_is_said_and_the_best_are_shown(browse, modest):
+def test_without_predictions_the_page_says_so_and_shows_the_best_candidates(browse, modest):
     ada = browse(modest)
     ada.page.select_option("#run", "silent")
     ada.paste()
     assert ada.page.inner_text("#no-suggestions") == (
-        "The run chose no concept. No suggestion of at least 10 %. What stands here was not chosen."
+        "The run predicts no concept. No suggestion of at least 10 %. "
+        "These are its best candidates."
     )
     assert ada.page.locator("#tree .suggestion").count() == 5
-    assert ada.page.locator("#tree .chosen").count() == 0
+    assert ada.page.locator("#tree .predicted").count() == 0
     assert ada.page.inner_text("#count") == "5 shown, 15 less likely"
     ada.press("a")
     ada.wait_for_terms(1)
     ada.press("[", "[")
     ada.wait_for("() => document.querySelectorAll('#tree .suggestion').length === 20")
     assert ada.page.inner_text("#no-suggestions") == (
-        "The run chose no concept. What stands here was not chosen."
+        "The run predicts no concept. These are its best candidates."
     )
 
 
-def test_another_run_answers_in_its_own_name_and_says_that_it_cannot_explain(browse, service):
+def test_another_run_signs_its_suggestions_and_says_that_it_cannot_explain(browse, service):
     ada = browse(service)
     ada.paste()
     first = ada.concept
@@ -269,7 +270,7 @@ def test_several_files_go_side_by_side_with_one_progress(browse, serve, sample_r
     ada.sees("#right:not([aria-busy]) [aria-selected=true]")
     assert ada.page.inner_text("#about").startswith("a.txt"), "the first file is opened"
     ada.sees("#alert:not([hidden])")
-    assert "c.exe" in ada.page.inner_text("#alert"), "what was refused is still said"
+    assert "c.exe" in ada.page.inner_text("#alert"), "rejected files are still named"
     assert ada.page.locator("#uploading").is_hidden()
     found = ada.fetch("/documents")
     assert sorted(each["id"] for each in found["documents"]) == sorted({*names} - {"c.exe"})
@@ -277,7 +278,7 @@ def test_several_files_go_side_by_side_with_one_progress(browse, serve, sample_r
     assert found["batches"][0].endswith("5 files")
 
 
-def test_a_decision_is_written_once_when_the_answer_is_lost_on_the_way(browse, service):
+def test_a_decision_is_written_once_when_its_answer_is_lost(browse, service):
     ada = browse(service, expected="ERR_FAILED")
     ada.paste()
     lost: list[str] = []
@@ -316,7 +317,7 @@ def test_a_key_pressed_while_the_next_document_is_read_decides_nothing(browse, s
     assert ada.fetch(f"/decisions?document={number}") == {"decisions": []}
 
 
-def test_a_draft_outlives_a_reload(browse, service):
+def test_a_draft_survives_a_reload(browse, service):
     ada = browse(service)
     ada.page.fill("#entry-text", "half a tho")
     ada.page.fill("#entry-keywords", "half; a")
@@ -332,7 +333,7 @@ def test_a_text_of_blanks_only_stays_in_the_form(browse, service):
     ada.page.fill("#entry-text", " \n ")
     ada.page.click("#entry button[type=submit]")
     ada.sees("#alert:not([hidden])")
-    assert "no text" in ada.page.inner_text("#alert")
+    assert "The text is empty" in ada.page.inner_text("#alert")
     assert ada.page.input_value("#entry-title") == "Only a title"
     assert ada.fetch("/documents") == before
 
@@ -351,12 +352,12 @@ def test_keywords_of_the_author_travel_with_a_pasted_text(browse, service, typed
     ada.paste()
     number = ada.page.url.rpartition("=")[2]
     assert ada.fetch(f"/documents/{number}")["keywords"] == kept
-    said = f"keywords: {', '.join(kept)}" if kept else "batch pasted"
-    assert ada.page.inner_text("#about").endswith(said)
+    text = f"keywords: {', '.join(kept)}" if kept else "batch pasted"
+    assert ada.page.inner_text("#about").endswith(text)
     assert ada.page.input_value("#entry-keywords") == ""
 
 
-def test_a_document_without_the_keywords_a_run_has_learned_from_is_told_apart(
+def test_the_page_warns_if_a_document_lacks_the_keywords_that_the_run_was_trained_on(
     browse, serve, service, keyword_run
 ):
     ada = browse(serve([keyword_run]))
@@ -366,13 +367,13 @@ def test_a_document_without_the_keywords_a_run_has_learned_from_is_told_apart(
     ada.press("o")
     ada.paste()
     ada.sees("#no-keywords:not([hidden])")
-    assert "learned from authors' keywords" in ada.page.inner_text("#no-keywords")
+    assert "trained with authors' keywords" in ada.page.inner_text("#no-keywords")
     other = browse(service)  # `linear` reads no keywords
     other.paste()
     assert other.page.is_hidden("#no-keywords")
 
 
-def test_the_evaluation_shows_figures_plots_and_the_living_service(browse, service):
+def test_the_evaluation_shows_metrics_plots_and_current_figures(browse, service):
     ada = browse(f"{service}/#/view=evaluation")
     ada.sees(".figures .card")
     assert "P@1" in ada.page.inner_text("#evaluation table")

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from ontodex.ontology.graph import Concept, build
-from ontodex.recipe import train
+from ontodex.ontology.graph import Concept, build_ontology
+from ontodex.runs.evaluate import evaluate
+from ontodex.runs.recipe import train
 from ontodex.types import Corpus, Doc
 
 pytestmark = pytest.mark.slow
@@ -85,13 +86,13 @@ def hostile(serve: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
         for number, payload in enumerate(PAYLOADS)
     )
     trained = train(
-        {"model": {"name": "linear"}},
-        folder / "attack",
+        config={"model": {"name": "linear"}},
+        out=folder / "attack",
         train=corpus,
         dev=corpus,
-        ontology=build(concepts),
+        ontology=build_ontology(concepts),
     )
-    trained.evaluate(corpus, report=True)
+    evaluate(trained, corpus, report=True)
     return str(serve([folder / "attack"]))
 
 

@@ -1,4 +1,4 @@
-"""The page for everybody: contrast and roles, small screens, keys alone, light and dark."""
+"""Accessibility: contrast and roles, small screens, keyboard only, light and dark."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "page.md"
 
 
 def modest_states(ada: Any) -> Iterator[str]:
-    """Notes below concepts, and suggestions of which none was chosen."""
+    """Yield the states with notes below concepts, and without any predicted concept."""
     ada.paste()
     ada.sees("#tree .note button")
     yield "notes"
     ada.page.select_option("#run", "silent")
-    ada.wait_for("() => /chose no concept/.test(document.querySelector('#right').textContent)")
-    yield "none chosen"
+    ada.wait_for("() => /predicts no concept/.test(document.querySelector('#right').textContent)")
+    yield "none predicted"
 
 
 def states(ada: Any, service: str) -> Iterator[str]:
-    """The page in each state that it can be in, one after the other."""
+    """Bring the page into each of its states, one after the other."""
     ada.sees("#entry:not([hidden])")
     yield "entry"
     ada.paste()

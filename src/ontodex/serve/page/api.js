@@ -1,13 +1,13 @@
-// The service as docs/reference/rest.md describes it: JSON in, JSON or a Problem out.
+// Calls of the REST API of docs/reference/rest.md: they return JSON or throw a Problem.
 
 import { byId } from "./dom.js";
 
 const TRIES = 4;
 
-// What the service (or the lack of one) said: `status` is 0 when it could not be reached.
+// An error answer of the service; `status` is 0 when it could not be reached.
 export class Problem extends Error {
   constructor(status, { title, detail, hint, errors } = {}) {
-    const places = (errors ?? []).map(({ where, message }) => `${where}: ${message}`);
+    const places = (errors ?? []).map(({ location, message }) => `${location}: ${message}`);
     super([detail ?? title ?? `the service answered ${status}`, ...places].join("; "));
     this.status = status;
     this.hint = hint;
@@ -15,18 +15,18 @@ export class Problem extends Error {
   }
 }
 
-// `repeatable` says that sending twice does no harm: such a call survives a broken connection.
+// Send a request. A `repeatable` one may be sent twice, so it is repeated after a broken connection.
 export async function call(method, path, { query, body, signal, repeatable } = {}) {
   const again = repeatable ?? method === "GET";
   for (let left = TRIES; ; left -= 1) {
-    const answer = await send(method, path + queryString(query), body, signal);
+    const answer = await send(method, path + makeQuery(query), body, signal);
     if (answer?.ok) return answer.status === 204 ? null : await answer.json();
     if (answer?.status === 401) {
       await signIn();
     } else if (again && left > 1 && (!answer || answer.status === 429 || answer.status === 503)) {
       await pause(Math.min(Number(answer?.headers.get("retry-after")) || 1, 5));
     } else {
-      throw await problemOf(answer);
+      throw await readProblem(answer);
     }
   }
 }
@@ -44,7 +44,7 @@ async function send(method, path, body, signal) {
   }
 }
 
-async function problemOf(answer) {
+async function readProblem(answer) {
   if (!answer) {
     return new Problem(0, { detail: "the service does not answer", hint: "is it still running?" });
   }
@@ -52,28 +52,28 @@ async function problemOf(answer) {
   return new Problem(answer.status, isProblem ? await answer.json() : {});
 }
 
-function queryString(query = {}) {
-  const given = Object.entries(query).filter(([, value]) => value !== "" && value != null);
-  return given.length ? `?${new URLSearchParams(given)}` : "";
+function makeQuery(query = {}) {
+  const entries = Object.entries(query).filter(([, value]) => value !== "" && value != null);
+  return entries.length ? `?${new URLSearchParams(entries)}` : "";
 }
 
 const pause = (seconds) => new Promise((wake) => setTimeout(wake, seconds * 1000));
 
 let signingIn = null;
 
-// Ends when a key was accepted; calls that meet a 401 meanwhile wait for the same dialog.
+// Ask for a key; resolves when one was accepted. Calls with a 401 share one dialog.
 function signIn() {
   signingIn ??= new Promise((done) => {
     const dialog = byId("sign-in");
     const form = dialog.querySelector("form");
     const key = byId("sign-in-key");
-    const stay = (event) => event.preventDefault(); // Escape: nothing works without a key
+    const stay = (event) => event.preventDefault(); // Escape must not close it: nothing works without a key
     const submit = async (event) => {
       event.preventDefault();
       const answer = await send("POST", "/login", { key: key.value });
       key.value = "";
       if (!answer?.ok) {
-        byId("sign-in-problem").textContent = (await problemOf(answer)).message;
+        byId("sign-in-problem").textContent = (await readProblem(answer)).message;
         return;
       }
       byId("sign-in-problem").textContent = "";
@@ -90,8 +90,8 @@ function signIn() {
   return signingIn;
 }
 
-// Sent with a decision; the same one twice is written once. (randomUUID wants HTTPS.)
-export function requestId() {
+// Make the id that lets the service recognise a repeated decision. (randomUUID needs HTTPS.)
+export function makeRequestId() {
   return Array.from(crypto.getRandomValues(new Uint32Array(4)), (word) => word.toString(36)).join(
     "",
   );

@@ -1,12 +1,12 @@
 // The concept under the cursor: its place, its other names, its neighbours, and what to do with it.
 
 import { get } from "./api.js";
-import { button, byId, chip, complain, element, percent } from "./dom.js";
+import { button, byId, chip, showProblem, element, percent } from "./dom.js";
 import { session } from "./session.js";
 
 const box = byId("concept");
 const NEIGHBOURS = 40;
-const SYNONYMS = 6; // more of them unfold
+const SYNONYMS = 6; // shown at first
 
 const known = new Map(); // "run language label" -> promise of {concept, children, total}
 let shown = null; // {label, name, ...}
@@ -18,7 +18,7 @@ export function hideConcept() {
   box.hidden = true;
 }
 
-// Name, place, synonyms and neighbours of a concept; the same question is asked once.
+// Return name, place, synonyms and neighbours of a concept; each concept is requested once.
 export function lookUp(label) {
   const key = JSON.stringify([session.run, session.language, label]);
   if (!known.has(key)) {
@@ -33,21 +33,21 @@ export function lookUp(label) {
   return known.get(key);
 }
 
-// `row` is the suggestion or decision about it, if any; `on` has decided(label, verdict) and
-// browsed(label).
-export async function showConcept({ label, name, row }, on) {
+// Show a concept. `row` is its suggestion or decision, if any; `handlers` has decide(label, name,
+// verdict) and browse(label, name).
+export async function showConcept({ label, name, row }, handlers) {
   shown = { label, name };
   box.hidden = false;
-  paint({ row, concept: { label, name, path: row?.path ?? [], synonyms: [] } }, on); // until more is known
+  paint({ row, concept: { label, name, path: row?.path ?? [], synonyms: [] } }, handlers); // replaced when the details arrive
   try {
     const found = await lookUp(label);
-    if (shown?.label === label) paint({ row, ...found }, on);
+    if (shown?.label === label) paint({ row, ...found }, handlers);
   } catch (error) {
-    if (error.status !== 404) complain(error); // a label that the ontology does not have
+    if (error.status !== 404) showProblem(error); // the ontology does not have this label
   }
 }
 
-function paint({ row, concept, children, total }, on) {
+function paint({ row, concept, children, total }, handlers) {
   const focused = box.contains(document.activeElement) ? document.activeElement.dataset.key : null;
   const facts = element("dl", { class: "facts" });
   const add = (term, key, value) =>
@@ -57,26 +57,26 @@ function paint({ row, concept, children, total }, on) {
     );
   if (concept.definition) add("Meaning", "", concept.definition);
   const names = otherNames(concept);
-  if (names.length) add("Also", "", unfolding(names));
-  add("More general", "g", neighbours("general", concept.parents, concept.parents?.length, on));
-  add("More specific", "s", neighbours("specific", children, total, on));
+  if (names.length) add("Also", "", foldNames(names));
+  add("More general", "g", neighbours("general", concept.parents, concept.parents?.length, handlers));
+  add("More specific", "s", neighbours("specific", children, total, handlers));
   if (concept.frequency !== undefined)
     add("Used in training", "", `${concept.frequency.toLocaleString("en")} documents`);
   const title = element(
     "div",
     { class: "title" },
     heading(concept, row),
-    decisions(concept, row, on),
+    decisions(concept, row, handlers),
   );
-  box.replaceChildren(breadcrumb(concept, on), title, facts);
+  box.replaceChildren(breadcrumb(concept, handlers), title, facts);
   if (focused) box.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
 }
 
-function breadcrumb({ path }, on) {
+function breadcrumb({ path }, handlers) {
   const steps = path
     .slice(0, -1)
     .map(({ label, name }) =>
-      element("li", {}, chip(name, { class: "link", click: () => on.browsed(label, name) })),
+      element("li", {}, chip(name, { class: "link", click: () => handlers.browse(label, name) })),
     );
   return element(
     "nav",
@@ -96,16 +96,16 @@ function heading({ label, name, notation, deprecated }, row) {
   );
 }
 
-function decisions({ label, name }, row, on) {
-  const taken = row?.verdict === "accept" || row?.verdict === "add";
-  const refused = row?.verdict === "reject";
+function decisions({ label, name }, row, handlers) {
+  const accepted = row?.verdict === "accept" || row?.verdict === "add";
+  const rejected = row?.verdict === "reject";
   const decision = (verdict, text, key, pressed) =>
     button(
       {
         class: verdict,
         "data-key": verdict,
         "aria-pressed": String(pressed),
-        click: () => on.decided(label, name, verdict),
+        click: () => handlers.decide(label, name, verdict),
       },
       text,
       " ",
@@ -114,12 +114,12 @@ function decisions({ label, name }, row, on) {
   return element(
     "div",
     { class: "buttons" },
-    decision("accept", taken ? "✓ Accepted" : row?.suggested ? "Accept" : "Add", "a", taken),
-    decision("reject", refused ? "✕ Rejected" : "Reject", "r", refused),
+    decision("accept", accepted ? "✓ Accepted" : row?.suggested ? "Accept" : "Add", "a", accepted),
+    decision("reject", rejected ? "✕ Rejected" : "Reject", "r", rejected),
   );
 }
 
-function neighbours(kind, concepts, total, on) {
+function neighbours(kind, concepts, total, handlers) {
   if (!concepts) return element("ul", {}, element("li", { class: "quiet" }, "…"));
   const items = concepts.map(({ label, name }) =>
     element(
@@ -129,7 +129,7 @@ function neighbours(kind, concepts, total, on) {
         "data-label": label,
         "data-name": name,
         "data-key": `${kind} ${label}`,
-        click: () => on.browsed(label, name),
+        click: () => handlers.browse(label, name),
       }),
     ),
   );
@@ -139,7 +139,7 @@ function neighbours(kind, concepts, total, on) {
   return element("ul", { id: kind, keydown: walk }, ...items);
 }
 
-// Synonyms; those that only turn the words of an earlier name around ("Rhythm, Circadian") are left out.
+// Return the synonyms without those that only reorder the words of an earlier name ("Rhythm, Circadian").
 function otherNames({ name, synonyms }) {
   const words = (text) =>
     text
@@ -151,7 +151,7 @@ function otherNames({ name, synonyms }) {
   return synonyms.filter((each) => !seen.has(words(each)) && seen.add(words(each)));
 }
 
-function unfolding(names) {
+function foldNames(names) {
   const rest = names.slice(SYNONYMS);
   const more = element("summary", {}, `and ${rest.length} more`);
   return element(
@@ -162,7 +162,7 @@ function unfolding(names) {
   );
 }
 
-// Arrow keys inside one list of neighbours.
+// Move with the arrow keys inside one list of neighbours.
 function walk(event) {
   const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
   if (!by) return;
@@ -173,13 +173,13 @@ function walk(event) {
   ]?.focus();
 }
 
-// The neighbour that has the focus, so that the keys for deciding mean it.
+// Return the neighbour that has the focus: the keys for deciding apply to it.
 export function focusedNeighbour() {
   const { label, name } = document.activeElement?.dataset ?? {};
   return label !== undefined && box.contains(document.activeElement) ? { label, name } : null;
 }
 
-// Focus on the first concept above (`general`) or below (`specific`) the one shown.
+// Move the focus to the first concept above (`general`) or below (`specific`) the one shown.
 export async function focusNeighbours(kind) {
   const { label } = shown ?? {};
   if (label === undefined) return false;

@@ -1,9 +1,9 @@
-// Every text of documents, ontologies and files may be hostile. It enters the page here alone, as
-// text nodes and attributes of elements that this code names; nothing is ever parsed as HTML.
+// Texts of documents, ontologies and files may be hostile. They enter the page only here, as text
+// nodes and attributes of elements that this code names; nothing is ever parsed as HTML.
 
 export const byId = (id) => document.getElementById(id);
 
-// An element; children are elements or strings, and strings become text.
+// Make an element; children are elements or strings, and strings become text.
 export function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -20,7 +20,7 @@ export function element(tag, attributes = {}, ...children) {
 export const button = (attributes, ...children) =>
   element("button", { type: "button", ...attributes }, ...children);
 
-// The name of a concept that one can press.
+// Make a button with the name of a concept.
 export const chip = (name, attributes) =>
   button({ class: "chip", dir: "auto", ...attributes }, name);
 
@@ -29,31 +29,31 @@ export function fillSelect(select, options, chosen) {
   if (options.some(([value]) => value === chosen)) select.value = chosen;
 }
 
-// Many calls in a row become one, `wait` milliseconds after the last.
-export function settled(action, wait) {
+// Return a function that calls `action` once, `wait` milliseconds after its last call.
+export function debounce(action, wait) {
   let timer = 0;
-  return (...words) => {
+  return (...values) => {
     clearTimeout(timer);
-    timer = setTimeout(() => action(...words), wait);
+    timer = setTimeout(() => action(...values), wait);
   };
 }
 
 export const percent = (probability) => `${Math.round(probability * 100)} %`;
 
-// What is said in the status line is also read out; problems interrupt.
-export function say(text) {
+// Show a text in the status line; screen readers read it aloud.
+export function announce(text) {
   byId("status").textContent = text;
 }
 
-export function complain(problem) {
+export function showProblem(problem) {
   const alert = byId("alert");
   alert.replaceChildren(
     problem.hint ? `${problem.message} (${problem.hint})` : problem.message,
-    button({ class: "plain", click: calm }, "Dismiss"),
+    button({ class: "plain", click: hideProblem }, "Dismiss"),
   );
   alert.hidden = false;
 }
 
-export function calm() {
+export function hideProblem() {
   byId("alert").hidden = true;
 }

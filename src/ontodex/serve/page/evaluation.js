@@ -1,11 +1,11 @@
-// The second view: what the runs were measured to be worth, and how the service is doing.
+// The evaluation view: metrics of the runs, and current figures of the service.
 
 import { get } from "./api.js";
-import { byId, complain, element } from "./dom.js";
+import { byId, showProblem, element } from "./dom.js";
 import { session } from "./session.js";
 
 const MEASURES = ["P@1", "P@3", "P@5", "nDCG@5", "PSP@5", "MiF", "MaF", "ECE"];
-const EVERY = 2000; // milliseconds between two looks at the live figures
+const EVERY = 2000; // milliseconds between two updates of the figures
 const view = byId("evaluation");
 let timer = 0;
 
@@ -25,7 +25,7 @@ export async function showEvaluation() {
   view.replaceChildren(
     element("h2", {}, "Runs"),
     comparison(runs),
-    element("h2", {}, "The service now"),
+    element("h2", {}, "Service"),
     figures,
     element(
       "p",
@@ -51,8 +51,8 @@ function comparison(runs) {
       { "aria-current": run.run === session.run && "true" },
       element("th", { scope: "row", dir: "auto" }, run.run),
       element("td", {}, run.model),
-      number(run.labels.toLocaleString("en")),
-      number(run.documents.toLocaleString("en")),
+      number(run.n_labels.toLocaleString("en")),
+      number(run.n_documents.toLocaleString("en")),
       number(seconds(run.train_seconds)),
       ...MEASURES.map((name) => number(run.metrics?.[name]?.toFixed(3) ?? "–")),
     ),
@@ -71,22 +71,22 @@ function comparison(runs) {
 }
 
 function report(run) {
-  if (!run.report) {
+  if (!run.has_report) {
     return element(
       "p",
       { class: "quiet" },
-      "Not measured yet: ",
+      "No evaluation yet: ",
       element("code", {}, "ontodex evaluate RUN CORPUS"),
-      " writes figures and plots.",
+      " writes metrics and plots.",
     );
   }
   const alone = element(
     "a",
-    { href: addressOfReport(run.run), target: "_blank", rel: "noopener" },
-    "Open on a page of its own",
+    { href: makeReportAddress(run.run), target: "_blank", rel: "noopener" },
+    "Open in a new tab",
   );
-  // The sandbox: whatever the report quotes can neither run nor reach this page.
-  const frame = { src: addressOfReport(run.run), sandbox: "", title: "Report with plots" };
+  // Inside the sandbox, text that the report quotes can neither run nor reach this page.
+  const frame = { src: makeReportAddress(run.run), sandbox: "", title: "Report with plots" };
   return element(
     "div",
     {},
@@ -95,17 +95,17 @@ function report(run) {
   );
 }
 
-// Light or dark as chosen here; without a choice the report follows the system, as the page does.
-function addressOfReport(run) {
+// Return the address in the theme chosen here; without a choice the report follows the system.
+function makeReportAddress(run) {
   const { theme } = document.documentElement.dataset;
   return `/runs/${encodeURIComponent(run)}/report${theme ? `?theme=${theme}` : ""}`;
 }
 
-// The report again, in the theme that was chosen now.
+// Load the report again in the present theme.
 export function showReport() {
   const frame = view.querySelector("iframe");
   if (!frame) return;
-  frame.src = view.querySelector("a[target]").href = addressOfReport(session.run);
+  frame.src = view.querySelector("a[target]").href = makeReportAddress(session.run);
 }
 
 async function watch(figures) {
@@ -113,7 +113,7 @@ async function watch(figures) {
     const now = await get("/status");
     figures.replaceChildren(...cards(now));
   } catch (error) {
-    complain(error);
+    showProblem(error);
   }
   if (!view.hidden && figures.isConnected) timer = setTimeout(() => watch(figures), EVERY);
 }
@@ -124,10 +124,10 @@ function cards({
   queue,
   requests,
   latency_ms,
-  documents_ranked,
-  mean_batch,
+  n_ranked,
+  mean_batch_size,
   documents,
-  decisions,
+  n_decisions,
 }) {
   const milliseconds = (value) => (value == null ? "–" : `${value.toFixed(value < 10 ? 1 : 0)} ms`);
   const count = (value) => value.toLocaleString("en");
@@ -135,22 +135,22 @@ function cards({
     [
       "Suggestions, median",
       milliseconds(latency_ms.p50),
-      `99 of 100 within ${milliseconds(latency_ms.p99)}`,
+      `99 % within ${milliseconds(latency_ms.p99)}`,
     ],
     [
       "Requests answered",
       count(requests.answered),
-      `${count(requests.rejected)} sent away, ${count(requests.failed)} failed`,
+      `${count(requests.rejected)} refused, ${count(requests.failed)} failed`,
     ],
     ["Waiting", count(queue.waiting), `room for ${count(queue.capacity)}`],
     [
       "Documents ranked",
-      count(documents_ranked),
-      mean_batch === null ? "none yet" : `${mean_batch.toFixed(1)} at a time`,
+      count(n_ranked),
+      mean_batch_size === null ? "none yet" : `${mean_batch_size.toFixed(1)} per batch`,
     ],
-    ["Documents open", count(documents.open), `${count(documents.done)} done`],
-    ["Decisions", count(decisions), "kept"],
-    ["Up for", seconds(uptime_seconds), `version ${version}`],
+    ["Documents open", count(documents.n_open), `${count(documents.n_done)} done`],
+    ["Decisions", count(n_decisions), "stored"],
+    ["Uptime", seconds(uptime_seconds), `version ${version}`],
   ].map(([title, value, more]) =>
     element(
       "div",

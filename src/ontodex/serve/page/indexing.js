@@ -1,6 +1,6 @@
-// The first view: one document, its suggestions, and the curator's decisions about them.
+// The indexing view: one document, its suggestions, and the curator's decisions.
 
-import { call, get, requestId } from "./api.js";
+import { call, get, makeRequestId } from "./api.js";
 import {
   focusedNeighbour,
   focusNeighbours,
@@ -9,33 +9,33 @@ import {
   showConcept,
   shownLabel,
 } from "./concept.js";
-import { byId, chip, complain, element, percent, say, settled } from "./dom.js";
+import { byId, chip, showProblem, element, percent, announce, debounce } from "./dom.js";
 import { nextDocument, refreshProgress } from "./queue.js";
-import { remember, runNow, session } from "./session.js";
+import { remember, currentRun, session } from "./session.js";
 import { showText } from "./text.js";
 import { Tree } from "./tree.js";
 
 const LIMIT = 50;
-const NEAREST = 5; // suggestions shown where the run chose none and none is likely
-const NEAR = 3; // more specific concepts named at one
+const BEST = 5; // suggestions shown if the run predicts none and none is likely
+const MAX_CLOSE = 3; // more specific concepts shown for one
 
 let current = null; // the document shown, with its verdicts
 let suggestions = [];
 let paths = new Map(); // label -> path, of decided concepts that were not suggested
 let explanations = new Map(); // label -> promise of spans
-let wanted = null; // what the text was last to be marked for
+let highlighted = null; // the last concept for which marks were requested
 let opening = new AbortController();
 let writing = Promise.resolve(); // decisions reach the service in the order in which they were made
 
 const tree = new Tree(byId("tree"), {
-  moved: (node) => browse(node.label, node.names.at(-1)),
-  decided: decide,
-  peeked: (node) => highlightSoon(node?.label ?? shownLabel()),
+  move: (node) => browse(node.label, node.names.at(-1)),
+  decide,
+  peek: (node) => highlightSoon(node?.label ?? shownLabel()),
 });
 
-const concerning = {
-  decided: (label, name, verdict) => decide({ label, name }, verdict, { toggle: true }),
-  browsed: (label, name) => {
+const conceptHandlers = {
+  decide: (label, name, verdict) => decide({ label, name }, verdict, { toggle: true }),
+  browse: (label, name) => {
     browse(label, name);
     byId("concept").querySelector("button.accept").focus();
   },
@@ -49,7 +49,7 @@ export async function openDocument(number) {
     showDocument();
     await Promise.all([suggest(), refreshProgress()]);
   } catch (error) {
-    if (error.name !== "AbortError") complain(error);
+    if (error.name !== "AbortError") showProblem(error);
   }
 }
 
@@ -57,7 +57,7 @@ export function showEntry() {
   byId("entry").hidden = false;
   byId("document").hidden = true;
   byId("cancel-entry").hidden = !current;
-  if (!isTyping()) byId("entry-text").focus(); // somebody may have begun with the title
+  if (!isTyping()) byId("entry-text").focus(); // the user may already be typing in the title
 }
 
 export function leaveEntry() {
@@ -83,7 +83,7 @@ function showDocument() {
   showText(byId("text"), current);
 }
 
-// Suggestions for the document shown: after opening it, or with another run.
+// Load suggestions for the document shown: after opening it, or for another run.
 export async function suggest() {
   if (!current) return;
   const { number } = current;
@@ -95,28 +95,28 @@ export async function suggest() {
   };
   const options = { body, signal: opening.signal, repeatable: true };
   const answer = await call("POST", `/documents/${number}/suggest`, options);
-  if (number !== current.number || answer.run !== session.run) return; // asked again meanwhile
+  if (number !== current.number || answer.run !== session.run) return; // a newer request is running
   ({ suggestions } = answer);
   byId("right").removeAttribute("aria-busy");
-  byId("no-keywords").hidden = !runNow().keywords || current.keywords.length > 0;
+  byId("no-keywords").hidden = !currentRun().reads_keywords || current.keywords.length > 0;
   await findPaths();
   refresh(null);
-  if (!isTyping()) tree.focus({ preventScroll: true }); // on a phone the text comes first
+  if (!isTyping()) tree.focus({ preventScroll: true }); // on a phone the text stays in view
   const likely = suggestions.filter(isLikely).length;
-  const none = choseNone() ? " The run chose none." : "";
-  say(`${likely} suggestions of at least ${percent(session.threshold)}.${none}`);
+  const none = predictsNone() ? " The run predicts none." : "";
+  announce(`${likely} suggestions of at least ${percent(session.threshold)}.${none}`);
 }
 
-// No key may mean a concept of the document, or of the run, that was here before.
+// Remove everything of the last document or run, so that no key applies to it.
 function clear() {
   suggestions = [];
   explanations = new Map();
-  wanted = null;
-  highlightSoon(null); // in place of one that is about to happen
+  highlighted = null;
+  highlightSoon(null); // replaces a pending call
   tree.show([]);
   hideConcept();
   byId("right").setAttribute("aria-busy", "true");
-  byId("no-suggestions").textContent = "Reading …";
+  byId("no-suggestions").textContent = "Loading …";
   byId("no-suggestions").hidden = false;
   byId("no-keywords").hidden = true;
   byId("count").textContent = byId("legend").textContent = "";
@@ -143,28 +143,29 @@ async function findPaths() {
 
 const isLikely = ({ probability }) => probability >= session.threshold;
 
-const choseNone = () => suggestions.length > 0 && !suggestions.some(({ chosen }) => chosen);
+const predictsNone = () =>
+  suggestions.length > 0 && !suggestions.some(({ in_label_set }) => in_label_set);
 
-// What the tree shows: suggestions above the threshold, and everything that was decided. Where the
-// run chose none and none is above it, the best ones.
-function rows() {
+// Return the rows of the tree: suggestions above the threshold, and all decided concepts. If the run
+// predicts none and none is above the threshold, the best suggestions.
+function makeRows() {
   const verdicts = new Map(current.verdicts.map((verdict) => [verdict.label, verdict]));
-  const nearest = choseNone() && !suggestions.some(isLikely) ? NEAREST : 0;
+  const best = predictsNone() && !suggestions.some(isLikely) ? BEST : 0;
   const suggested = suggestions
     .map((each) => ({
       ...each,
       verdict: verdicts.get(each.label)?.verdict ?? null,
       suggested: true,
-      more_specific: each.more_specific.filter(({ label }) => !verdicts.has(label)).slice(0, NEAR),
+      more_specific: each.more_specific.filter(({ label }) => !verdicts.has(label)).slice(0, MAX_CLOSE),
     }))
-    .filter((each, rank) => each.verdict || isLikely(each) || rank < nearest);
+    .filter((each, rank) => each.verdict || isLikely(each) || rank < best);
   for (const { label } of suggestions) verdicts.delete(label);
   const others = [...verdicts.values()].map(({ label, name, verdict }) => ({
     label,
     name,
     verdict,
     probability: 0,
-    chosen: false,
+    in_label_set: false,
     suggested: false,
     path: paths.get(label) ?? [],
     other_parents: [],
@@ -173,18 +174,18 @@ function rows() {
   return [...suggested, ...others];
 }
 
-// Paint what is known again, with the cursor on `label`.
+// Show the present state again, with the cursor on `label`.
 export function refresh(label = tree.current?.label) {
   byId("threshold-text").textContent = percent(session.threshold);
   if (!current) return;
-  const shown = rows();
+  const shown = makeRows();
   byId("tree").hidden = !shown.length;
   const words = [
-    choseNone() ? "The run chose no concept." : "",
+    predictsNone() ? "The run predicts no concept." : "",
     suggestions.some(isLikely) ? "" : `No suggestion of at least ${percent(session.threshold)}.`,
-    choseNone() && shown.length ? "What stands here was not chosen." : "",
+    predictsNone() && shown.length ? "These are its best candidates." : "",
   ].filter(Boolean);
-  byId("no-suggestions").hidden = !choseNone() && shown.length > 0;
+  byId("no-suggestions").hidden = !predictsNone() && shown.length > 0;
   byId("no-suggestions").textContent = words.join(" ");
   const listed = new Set(shown.map((row) => row.label));
   const below = suggestions.filter((each) => !listed.has(each.label)).length;
@@ -209,29 +210,29 @@ function showTerms() {
 }
 
 function browse(label, name) {
-  showConcept({ label, name, row: rows().find((row) => row.label === label) }, concerning);
+  showConcept({ label, name, row: makeRows().find((row) => row.label === label) }, conceptHandlers);
   highlightSoon(label);
 }
 
-const highlightSoon = settled(highlight, 80);
+const highlightSoon = debounce(highlight, 80);
 
 async function highlight(label) {
   if (label === null || !current) return;
-  const asked = (wanted = { label });
-  const spans = await spansOf(label);
-  if (asked !== wanted) return;
+  const request = (highlighted = { label });
+  const spans = await getSpans(label);
+  if (request !== highlighted) return;
   const marked = showText(byId("text"), current, spans ?? []);
-  const name = rows().find((row) => row.label === label)?.name ?? shownName(label);
+  const name = makeRows().find((row) => row.label === label)?.name ?? shownName(label);
   const legend = byId("legend");
-  if (!runNow().explains)
-    legend.textContent = "This run cannot show which words speak for a concept.";
-  else if (!marked) legend.replaceChildren("No word speaks for ", element("bdi", {}, name), ".");
+  if (!currentRun().can_explain)
+    legend.textContent = "This run cannot show the words that support a concept.";
+  else if (!marked) legend.replaceChildren("No word supports ", element("bdi", {}, name), ".");
   else {
     legend.replaceChildren(
-      element("mark", { class: "for" }, "marked"),
-      " for, ",
+      element("mark", { class: "for" }, "Marked"),
+      " words support, ",
       element("mark", { class: "against" }, "underlined"),
-      " against ",
+      " words contradict ",
       element("bdi", {}, name),
     );
   }
@@ -240,14 +241,14 @@ async function highlight(label) {
 const shownName = (label) =>
   shownLabel() === label ? byId("concept").querySelector("h3 bdi").textContent : label;
 
-// The words for a label, asked for once; null where the run cannot say.
-function spansOf(label) {
+// Return the supporting words of a label, requested once; null if the run cannot explain.
+function getSpans(label) {
   if (!explanations.has(label)) explanations.set(label, explain(label));
   return explanations.get(label);
 }
 
 async function explain(label) {
-  if (!runNow().explains) return null;
+  if (!currentRun().can_explain) return null;
   const { number } = current;
   try {
     const suggested = suggestions.some((each) => each.label === label);
@@ -255,20 +256,20 @@ async function explain(label) {
     const body = { label, run: session.run };
     return (await call("POST", `/documents/${number}/explain`, { body, repeatable: true })).spans;
   } catch (error) {
-    if (error.status !== 404) complain(error); // a concept of another run's ontology
+    if (error.status !== 404) showProblem(error); // a concept of another run's ontology
     return null;
   }
 }
 
-// Accept or reject; with `toggle` the same verdict again takes it back.
+// Accept or reject; with `toggle`, the same verdict again undoes it.
 async function decide({ label, name }, verdict, { toggle = false } = {}) {
   const standing = current.verdicts.find((each) => each.label === label);
   const same = standing && (verdict === "reject") === (standing.verdict === "reject");
   if (same) return toggle ? undo(standing) : undefined;
-  if (standing?.verdict === "add") return undo(standing); // to reject what one added is to take it back
+  if (standing?.verdict === "add") return undo(standing); // rejecting an added concept undoes it
   const suggested = suggestions.some((each) => each.label === label);
   await write([{ label, verdict: verdict === "accept" && !suggested ? "add" : verdict }]);
-  say(
+  announce(
     `${verdict === "reject" ? "Rejected" : suggested ? "Accepted" : "Added"}: ${name}. Press u to undo.`,
   );
 }
@@ -279,7 +280,7 @@ function write(made) {
     ...each,
     document: number,
     run: session.run,
-    request: requestId(),
+    request_id: makeRequestId(),
   }));
   return inTurn(async () => {
     const answer = await call("POST", "/decisions", { body: { decisions }, repeatable: true });
@@ -298,26 +299,24 @@ function undo({ id, label, name }) {
   const { number } = current;
   return inTurn(async () => {
     await call("POST", `/decisions/${id}/undo`).catch((error) => {
-      if (error.status !== 409) throw error; // another window was faster
+      if (error.status !== 409) throw error; // undone in another window
     });
     const { verdicts } = await get(`/documents/${number}`);
     if (current.number !== number) return;
     current.verdicts = verdicts;
     await findPaths();
     refresh(label);
-    say(`Undone: ${name}.`);
+    announce(`Undone: ${name}.`);
   });
 }
 
 function inTurn(action) {
-  writing = writing.then(action).catch(complain);
+  writing = writing.then(action).catch(showProblem);
   return writing;
 }
 
-// What the keys and buttons of the page do.
-
-// The concept that a decision is about: a neighbour in focus, one looked at, or the tree's.
-function target() {
+// Return the concept that a decision applies to: a neighbour in focus, or the concept shown.
+function getTarget() {
   return (
     focusedNeighbour() ??
     (shownLabel() === null ? null : { label: shownLabel(), name: shownName(shownLabel()) })
@@ -325,7 +324,7 @@ function target() {
 }
 
 export function verdictByKey(verdict) {
-  const about = current && target();
+  const about = current && getTarget();
   if (!about) return;
   const onTree =
     tree.current?.label === about.label && !byId("concept").contains(document.activeElement);
@@ -335,35 +334,37 @@ export function verdictByKey(verdict) {
 
 export function acceptMoreSpecific() {
   const near = tree.current?.row?.more_specific[0];
-  if (!near) return say("No more specific concept is close to this one.");
+  if (!near) return announce("No more specific concept is close to this one.");
   decide(near, "accept");
 }
 
-export function acceptChosen() {
-  const chosen = current ? rows().filter((row) => row.chosen && !row.verdict) : [];
-  if (!chosen.length) return say("The run chose nothing here that is undecided.");
-  write(chosen.map(({ label }) => ({ label, verdict: "accept" })));
-  say(`Accepted ${chosen.length} concepts that the run chose.`);
+export function acceptPredicted() {
+  const predicted = current
+    ? makeRows().filter((row) => row.in_label_set && !row.verdict)
+    : [];
+  if (!predicted.length) return announce("No predicted concept is undecided.");
+  write(predicted.map(({ label }) => ({ label, verdict: "accept" })));
+  announce(`Accepted ${predicted.length} predicted concepts.`);
 }
 
-// The last decision about this document that is ours; those of others are theirs to undo.
+// Undo the user's own last decision about this document.
 export function undoLast() {
   inTurn(() => {
-    const own = (current?.verdicts ?? []).filter(({ who }) => who === session.me.name);
+    const own = (current?.verdicts ?? []).filter(({ user }) => user === session.me.name);
     const last = own.reduce((one, each) => (one && one.id > each.id ? one : each), null);
     if (last) undo(last);
-    else say("Nothing to undo in this document.");
+    else announce("Nothing to undo in this document.");
   });
 }
 
 export async function toNeighbours(kind) {
   if (!(await focusNeighbours(kind)))
-    say(kind === "general" ? "Nothing is more general." : "Nothing is more specific.");
+    announce(kind === "general" ? "There is no more general concept." : "There is no more specific concept.");
 }
 
 export async function addConcept({ label, name }) {
   const standing = current?.verdicts.find((each) => each.label === label);
-  if (!current) return say("Open a document first.");
+  if (!current) return announce("Open a document first.");
   if (!standing || standing.verdict === "reject") await decide({ label, name }, "accept");
   tree.goTo(label);
 }

@@ -1,7 +1,7 @@
-// The page: which view is shown, the bar above it, and the keys.
+// The page: views, the bar above them, and the keys.
 
 import { call, get } from "./api.js";
-import { byId, calm, complain, element, fillSelect, say } from "./dom.js";
+import { byId, hideProblem, showProblem, element, fillSelect, announce } from "./dom.js";
 import { hideEvaluation, showEvaluation, showReport } from "./evaluation.js";
 import * as indexing from "./indexing.js";
 import {
@@ -13,17 +13,17 @@ import {
   startQueue,
 } from "./queue.js";
 import { startSearch } from "./search.js";
-import { addressOf, go, place, remember, runNow, session } from "./session.js";
+import { makeAddress, go, readAddress, remember, currentRun, session } from "./session.js";
 
-// One table for what keys do and for the list that "?" shows: key, other key, meaning, action.
+// The keys, also for the list that "?" shows: key, other key, meaning, action.
 const KEYS = [
   ["j", "↓", "next suggestion (↓ also stops at groups)", () => indexing.step(1)],
   ["k", "↑", "previous suggestion", () => indexing.step(-1)],
   ["a", "Enter", "accept, or add, the concept", () => indexing.verdictByKey("accept")],
   ["r", "", "reject the concept", () => indexing.verdictByKey("reject")],
   ["u", "", "undo my last decision about this document", indexing.undoLast],
-  ["A", "", "accept all that the run chose", indexing.acceptChosen],
-  ["m", "", "accept the more specific concept that is close", indexing.acceptMoreSpecific],
+  ["A", "", "accept all concepts that the run predicts", indexing.acceptPredicted],
+  ["m", "", "accept the close, more specific concept", indexing.acceptMoreSpecific],
   ["g", "", "more general concepts: arrows, a or Enter", () => indexing.toNeighbours("general")],
   ["s", "", "more specific concepts", () => indexing.toNeighbours("specific")],
   ["/", "", "search for a concept to add", () => byId("search").focus()],
@@ -42,8 +42,8 @@ const KEYS = [
 ];
 const ANYWHERE = new Set(["v", "t", "?"]); // the others belong to the indexing view
 
-const isEvaluating = () => place().view === "evaluation";
-let lastPlace = {}; // where the indexing view was left
+const isEvaluating = () => readAddress().view === "evaluation";
+let lastPlace = {}; // last address of the indexing view
 
 async function start() {
   startBar();
@@ -52,22 +52,22 @@ async function start() {
   startSearch({ choose: indexing.addConcept, leave: indexing.backToTree });
   indexing.refresh();
   session.me = await get("/me");
-  byId("who").textContent = session.me.by === "loopback" ? "" : session.me.name;
-  byId("sign-out").hidden = session.me.by !== "key";
+  byId("who").textContent = session.me.authentication === "loopback" ? "" : session.me.name;
+  byId("sign-out").hidden = session.me.authentication !== "key";
   session.runs = (await get("/runs")).runs;
-  if (!runNow()) remember("run", session.runs[0].run);
+  if (!currentRun()) remember("run", session.runs[0].run);
   fillSelect(
     byId("run"),
     session.runs.map(({ run }) => [run, run]),
     session.run,
   );
   showLanguages();
-  addEventListener("hashchange", () => route().catch(complain));
+  addEventListener("hashchange", () => route().catch(showProblem));
   await Promise.all([refreshProgress(), route()]);
 }
 
 function startBar() {
-  const press = {
+  const actions = {
     new: indexing.showEntry,
     previous: previousDocument,
     next: nextDocument,
@@ -79,13 +79,13 @@ function startBar() {
     "cancel-entry": indexing.backToTree,
     "sign-out": signOut,
   };
-  for (const [id, action] of Object.entries(press)) {
+  for (const [id, action] of Object.entries(actions)) {
     byId(id).addEventListener("click", () => attempt(action));
   }
   byId("run").addEventListener("change", ({ target }) => changeRun("run", target.value));
   byId("language").addEventListener("change", ({ target }) => changeRun("language", target.value));
   byId("skip").addEventListener("click", (event) => {
-    event.preventDefault(); // the address says which document is shown
+    event.preventDefault(); // the address names the document
     indexing.backToTree();
   });
   byId("threshold").value = session.threshold;
@@ -95,32 +95,32 @@ function startBar() {
   nameTheme();
 }
 
-// A problem is shown, never swallowed.
+// Run an action and show its problem, if any.
 async function attempt(action) {
   try {
-    calm();
+    hideProblem();
     await action();
   } catch (error) {
-    complain(error);
+    showProblem(error);
   }
 }
 
 async function route() {
-  const { document: number } = place();
-  calm();
+  const { document: number } = readAddress();
+  hideProblem();
   byId("indexing").hidden = isEvaluating();
   byId("to-indexing").setAttribute("aria-current", isEvaluating() ? "false" : "page");
   byId("to-evaluation").setAttribute("aria-current", isEvaluating() ? "page" : "false");
   if (isEvaluating()) {
-    say(""); // what was said is about a document
+    announce(""); // the last announcement was about a document
     return showEvaluation();
   }
   hideEvaluation();
-  const moved = lastPlace.document !== number;
+  const isOther = lastPlace.document !== number;
   lastPlace = /^\d+$/.test(number ?? "") ? { document: number } : {};
-  byId("to-indexing").href = addressOf(lastPlace);
+  byId("to-indexing").href = makeAddress(lastPlace);
   if (!lastPlace.document) indexing.showEntry();
-  else if (moved) await indexing.openDocument(number);
+  else if (isOther) await indexing.openDocument(number);
 }
 
 function changeView() {
@@ -134,7 +134,7 @@ async function changeRun(name, value) {
 }
 
 function showLanguages() {
-  const { languages } = runNow();
+  const { languages } = currentRun();
   if (!languages.includes(session.language)) remember("language", "");
   byId("language-field").hidden = languages.length < 2;
   fillSelect(
@@ -186,14 +186,14 @@ function startKeys() {
     );
   byId("keys-on").checked = session.keysOn;
   byId("keys-on").addEventListener("change", ({ target }) => remember("keysOn", target.checked));
-  document.addEventListener("keydown", pressed);
+  document.addEventListener("keydown", handleKey);
 }
 
 function showKeys() {
   byId("keys").showModal();
 }
 
-function pressed(event) {
+function handleKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]"))
     return;
   if (indexing.isTyping() && event.key !== "Escape") return;
@@ -211,7 +211,7 @@ document.addEventListener("paste", (event) => {
   indexing.showEntry();
   byId("entry-text").value = text;
   byId("entry-text").dispatchEvent(new Event("input"));
-  say("Pasted; press the button to get suggestions.");
+  announce("Pasted; press the button to get suggestions.");
 });
 
 attempt(start);

@@ -1,8 +1,8 @@
-// The queue: progress, the list of documents, taking in new ones, and the export.
+// The queue: progress, the list of documents, new documents, and the export.
 
 import { call, get } from "./api.js";
-import { byId, complain, element, fillSelect, say } from "./dom.js";
-import { addressOf, go, place, remember, session } from "./session.js";
+import { byId, showProblem, element, fillSelect, announce } from "./dom.js";
+import { makeAddress, go, readAddress, remember, session } from "./session.js";
 import { upload } from "./upload.js";
 
 const PASTED = "pasted";
@@ -12,7 +12,7 @@ export function startQueue() {
   byId("queue-batch").addEventListener("change", ({ target }) => {
     remember("batch", target.value);
     list(0);
-    refreshProgress().catch(complain);
+    refreshProgress().catch(showProblem);
   });
   byId("queue-state").addEventListener("change", () => list(0));
   byId("queue-more").addEventListener("click", () => list(lastListed));
@@ -27,14 +27,19 @@ export function startQueue() {
 }
 
 export async function refreshProgress() {
-  const { open, done, batches } = await get("/documents", { batch: session.batch, limit: 1 });
+  const found = await get("/documents", { batch: session.batch, limit: 1 });
+  const { n_open, n_done, batches, n_quarantined } = found;
   if (session.batch && !batches.includes(session.batch)) {
     remember("batch", "");
     return refreshProgress();
   }
-  byId("progress").max = open + done || 1;
-  byId("progress").value = done;
-  byId("progress-text").textContent = open + done ? `${done} of ${open + done} done` : "Queue";
+  const total = n_open + n_done;
+  byId("progress").max = total || 1;
+  byId("progress").value = n_done;
+  byId("progress-text").textContent = total ? `${n_done} of ${total} done` : "Queue";
+  byId("quarantined").hidden = !n_quarantined;
+  byId("quarantined").textContent =
+    `${n_quarantined} stored documents are damaged and cannot be shown; GET /quarantine lists them.`;
   const options = [["", "all"], ...batches.map((batch) => [batch, batch])];
   fillSelect(byId("queue-batch"), options, session.batch);
   fillSelect(byId("export-batch"), options, byId("export-batch").value);
@@ -53,7 +58,7 @@ async function list(after) {
     after,
     limit: 50,
   }).catch((error) => {
-    complain(error);
+    showProblem(error);
     return { documents: [] };
   });
   const items = documents.map((each) =>
@@ -63,9 +68,9 @@ async function list(after) {
       element(
         "a",
         {
-          href: addressOf({ document: each.number }),
+          href: makeAddress({ document: each.number }),
           dir: "auto",
-          "aria-current": place().document === String(each.number) && "true",
+          "aria-current": readAddress().document === String(each.number) && "true",
         },
         each.title || "(no text)",
       ),
@@ -87,25 +92,25 @@ async function list(after) {
   byId("queue-more").hidden = documents.length < 50;
 }
 
-// The next open document after the one shown, from the start again after the last.
+// Open the next open document after the one shown; after the last, the first open one.
 export async function nextDocument() {
   const { document: next } = await get("/documents/next", {
-    after: place().document,
+    after: readAddress().document,
     batch: session.batch,
   });
-  if (!next) say("No open document is left in the queue.");
-  else if (String(next.number) === place().document) say("This is the only open document.");
+  if (!next) announce("No open document is left in the queue.");
+  else if (String(next.number) === readAddress().document) announce("This is the only open document.");
   else go({ document: next.number });
 }
 
-// The document before the one shown, open or done; from a new one to the last of the queue.
+// Open the document before the one shown, open or done; from a new one, the last of the queue.
 export async function previousDocument() {
   const { document: found } = await get("/documents/previous", {
-    before: place().document,
+    before: readAddress().document,
     batch: session.batch,
   });
   if (found) go({ document: found.number });
-  else say(place().document ? "This is the first document." : "The queue is empty.");
+  else announce(readAddress().document ? "This is the first document." : "The queue is empty.");
 }
 
 export async function showExport() {
@@ -127,18 +132,18 @@ function exportLink() {
 function startEntry() {
   const [form, files] = ["entry", "files"].map(byId);
   const drafts = ["entry-title", "entry-text", "entry-keywords"].map(byId);
-  // A draft outlives a reload.
+  // A draft survives a reload.
   for (const field of drafts) {
     field.value = sessionStorage.getItem(field.id) ?? "";
     field.addEventListener("input", () => sessionStorage.setItem(field.id, field.value));
   }
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    paste(...drafts).catch(complain);
+    paste(...drafts).catch(showProblem);
   });
   byId("choose-files").addEventListener("click", () => files.click());
   files.addEventListener("change", async () => {
-    await upload([...files.files]).catch(complain);
+    await upload([...files.files]).catch(showProblem);
     files.value = "";
   });
   document.addEventListener("dragover", (event) => {
@@ -153,19 +158,19 @@ function startEntry() {
     document.body.classList.remove("dropping");
     if (!event.dataTransfer.files.length) return;
     event.preventDefault();
-    upload([...event.dataTransfer.files]).catch(complain);
+    upload([...event.dataTransfer.files]).catch(showProblem);
   });
 }
 
 async function paste(title, text, keywords) {
-  // `required` lets blanks pass.
-  if (!text.value.trim()) throw new Error("There is no text yet, only blanks.");
-  const given = {
+  // `required` accepts blanks.
+  if (!text.value.trim()) throw new Error("The text is empty.");
+  const pasted = {
     ...(title.value.trim() && { title: title.value.trim() }),
     text: text.value,
-    keywords: separated(keywords.value),
+    keywords: splitKeywords(keywords.value),
   };
-  const body = { documents: [given], batch: PASTED };
+  const body = { documents: [pasted], batch: PASTED };
   const { numbers } = await call("POST", "/documents", { body });
   for (const field of [title, text, keywords]) {
     field.value = "";
@@ -174,8 +179,8 @@ async function paste(title, text, keywords) {
   go({ document: numbers[0] });
 }
 
-// Keywords may hold commas ("fish, frozen"): where there are semicolons, these separate alone.
-function separated(keywords) {
+// Split keywords. They may contain commas ("fish, frozen"), so semicolons separate if there are any.
+function splitKeywords(keywords) {
   const parts = keywords.split(keywords.includes(";") ? ";" : ",");
   return parts.map((keyword) => keyword.trim()).filter(Boolean);
 }

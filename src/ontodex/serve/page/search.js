@@ -1,27 +1,27 @@
 // Search for a concept to add: a combobox as in the ARIA practices.
 
 import { get } from "./api.js";
-import { byId, complain, element, settled } from "./dom.js";
+import { byId, showProblem, element, debounce } from "./dom.js";
 import { session } from "./session.js";
 
 const input = byId("search");
 const list = byId("hits");
 let hits = [];
 let at = -1;
-let asking = new AbortController();
+let request = new AbortController();
 
-// `choose(hit)` when one is picked, `leave()` on Escape.
+// Start the search field: it calls `choose(hit)` when a hit is picked, and `leave()` on Escape.
 export function startSearch({ choose, leave }) {
   const pick = (hit) => {
     clear();
     input.value = "";
     choose(hit);
   };
-  input.addEventListener("input", settled(find, 120));
+  input.addEventListener("input", debounce(find, 120));
   input.addEventListener("blur", clear);
   input.addEventListener("focus", () => input.value && find());
   list.addEventListener("pointerdown", (event) => {
-    event.preventDefault(); // the input keeps the focus, so the list is still there for the click
+    event.preventDefault(); // keeps the focus in the input, so that the list stays open for the click
     const option = event.target.closest("[role=option]");
     if (option) pick(hits[[...list.children].indexOf(option)]);
   });
@@ -39,16 +39,16 @@ export function startSearch({ choose, leave }) {
 }
 
 async function find() {
-  asking.abort();
-  asking = new AbortController();
+  request.abort();
+  request = new AbortController();
   const q = input.value.trim();
   if (!q) return clear();
   const query = { q, run: session.run, language: session.language, limit: 8 };
   try {
-    const found = await get("/ontology/search", query, asking.signal);
+    const found = await get("/ontology/search", query, request.signal);
     if (document.activeElement === input) show(found.hits);
   } catch (error) {
-    if (error.name !== "AbortError") complain(error);
+    if (error.name !== "AbortError") showProblem(error);
   }
 }
 
@@ -91,7 +91,7 @@ function mark(number) {
 }
 
 function clear() {
-  asking.abort();
+  request.abort();
   hits = [];
   list.hidden = true;
   list.replaceChildren();

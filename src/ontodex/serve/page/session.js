@@ -1,40 +1,40 @@
-// What the views share: the runs, who is here, and the preferences that this browser keeps.
+// State that the views share: the runs, the user, and the preferences stored in this browser.
 
-const KEPT = { run: "", language: "", batch: "", threshold: 0.1, keysOn: true };
+const DEFAULTS = { run: "", language: "", batch: "", threshold: 0.1, keysOn: true };
 
-export const session = { runs: [], me: null, ...KEPT, ...stored() };
+export const session = { runs: [], me: null, ...DEFAULTS, ...readStored() };
 
-function stored() {
+function readStored() {
   try {
-    const kept = JSON.parse(localStorage.getItem("ontodex") ?? "{}");
-    const known = Object.entries(kept).filter(
-      ([name, value]) => typeof value === typeof KEPT[name],
+    const stored = JSON.parse(localStorage.getItem("ontodex") ?? "{}");
+    const known = Object.entries(stored).filter(
+      ([name, value]) => typeof value === typeof DEFAULTS[name],
     );
     return Object.fromEntries(known);
   } catch (error) {
-    if (error instanceof SyntaxError) return {}; // written by somebody else
+    if (error instanceof SyntaxError) return {}; // damaged, or not written by this page
     throw error;
   }
 }
 
 export function remember(name, value) {
   session[name] = value;
-  const kept = Object.keys(KEPT).map((key) => [key, session[key]]);
-  localStorage.setItem("ontodex", JSON.stringify(Object.fromEntries(kept)));
+  const entries = Object.keys(DEFAULTS).map((key) => [key, session[key]]);
+  localStorage.setItem("ontodex", JSON.stringify(Object.fromEntries(entries)));
 }
 
-export const runNow = () => session.runs.find(({ run }) => run === session.run);
+export const currentRun = () => session.runs.find(({ run }) => run === session.run);
 
-// Where we are is in the address: #/document=17, or #/view=evaluation.
-export const place = () =>
+// The address names the view and the document: #/document=17, or #/view=evaluation.
+export const readAddress = () =>
   Object.fromEntries(new URLSearchParams(location.hash.replace(/^#\/?/, "")));
 
-export const addressOf = (where) => `#/${new URLSearchParams(where)}`;
+export const makeAddress = (where) => `#/${new URLSearchParams(where)}`;
 
-// Ends when the page has heard of it.
+// Change the address; resolves when the page has received the event.
 export function go(where) {
-  const heard = new Promise((done) => addEventListener("hashchange", done, { once: true }));
+  const changed = new Promise((done) => addEventListener("hashchange", done, { once: true }));
   const before = location.hash;
-  location.hash = addressOf(where);
-  return location.hash === before ? null : heard;
+  location.hash = makeAddress(where);
+  return location.hash === before ? null : changed;
 }

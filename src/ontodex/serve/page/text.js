@@ -1,37 +1,37 @@
-// The document as it is read, with the words that speak for or against a concept.
+// The text of the document, with marks on the words that support a concept or contradict it.
 
 import { element } from "./dom.js";
 
-const FOR = 0.25; // weaker words, as shares of the strongest, are not marked
+const FOR = 0.25; // least weight of a mark, relative to the strongest word
 const AGAINST = 0.4;
 
-// Offsets of the service count code points, those of JavaScript strings do not.
-export function charactersOf(document_) {
+// Return the code points of the text: offsets of the service count these, not UTF-16 units.
+export function getCharacters(document_) {
   document_.characters ??= Array.from(document_.text);
   return document_.characters;
 }
 
 export function showText(target, document_, spans = []) {
-  const characters = charactersOf(document_);
+  const characters = getCharacters(document_);
   const strongest = Math.max(...spans.map((span) => Math.abs(span.weight)), 0) || 1;
   const marked = spans
-    .map(({ start, end, weight }) => ({ start, end, share: weight / strongest }))
-    .filter(({ share }) => share >= FOR || share <= -AGAINST)
+    .map(({ start, end, weight }) => ({ start, end, strength: weight / strongest }))
+    .filter(({ strength }) => strength >= FOR || strength <= -AGAINST)
     .sort((one, other) => one.start - other.start);
   target.replaceChildren(
-    ...parts(document_).map(({ name, start, end }) =>
+    ...splitFields(document_).map(({ name, start, end }) =>
       element(
         name === "title" ? "h2" : "p",
         { dir: "auto" },
-        ...pieces(characters, marked, start, end),
+        ...splitMarks(characters, marked, start, end),
       ),
     ),
   );
   return marked.length;
 }
 
-// The fields with their places in the text; one part where they do not add up to the text.
-function parts(document_) {
+// Return the fields with their offsets in the text; one part if they do not add up to the text.
+function splitFields(document_) {
   const found = [];
   let start = 0;
   for (const [name, value] of Object.entries(document_.fields)) {
@@ -40,11 +40,11 @@ function parts(document_) {
     start = end + 1;
   }
   const joined = Object.values(document_.fields).join("\n");
-  const whole = { name: "text", start: 0, end: charactersOf(document_).length };
+  const whole = { name: "text", start: 0, end: getCharacters(document_).length };
   return joined === document_.text ? found : [whole];
 }
 
-function pieces(characters, marked, start, end) {
+function splitMarks(characters, marked, start, end) {
   const made = [];
   const slice = (from, to) => characters.slice(from, to).join("");
   let at = start;
@@ -52,15 +52,15 @@ function pieces(characters, marked, start, end) {
     const from = Math.max(span.start, at);
     const to = Math.min(span.end, end);
     if (from >= to) continue;
-    made.push(slice(at, from), mark(slice(from, to), span.share));
+    made.push(slice(at, from), mark(slice(from, to), span.strength));
     at = to;
   }
   made.push(slice(at, end));
   return made;
 }
 
-function mark(text, share) {
-  const made = element("mark", { class: share > 0 ? "for" : "against" }, text);
-  made.style.setProperty("--weight", Math.abs(share).toFixed(2));
+function mark(text, strength) {
+  const made = element("mark", { class: strength > 0 ? "for" : "against" }, text);
+  made.style.setProperty("--weight", Math.abs(strength).toFixed(2));
   return made;
 }

@@ -1,24 +1,27 @@
-// Suggestions at their places in the ontology: a tree that keys and screen readers can walk.
+// The tree of suggestions, each at its place in the ontology, for keys and screen readers.
 
 import { button, chip, element, percent } from "./dom.js";
 
 const ACCEPTED = new Set(["accept", "add"]);
 const WORDS = { accept: "accepted", add: "added", reject: "rejected" };
 
-const namesOf = (concepts) => concepts.map(({ name }) => name).join(", ");
+const listNames = (concepts) => concepts.map(({ name }) => name).join(", ");
 
-// Whether concepts are close is asked of each by itself. Where a row says another probability than
-// that, the others stand without theirs, so that nobody compares what does not belong together.
-const isLed = ({ probability, apart }) => percent(apart) !== percent(probability);
+// More specific concepts are compared by standalone probability. If a row shows another probability
+// than that, theirs are not shown: the numbers could not be compared.
+const isBoosted = ({ probability, standalone_probability }) =>
+  percent(standalone_probability) !== percent(probability);
 
-const closeTo = (row) => `more specific, and close${isLed(row) ? " by itself" : ""}: `;
+const describeClose = (row) => `more specific, and close${isBoosted(row) ? " on its own" : ""}: `;
 
-const named = (row) =>
-  row.more_specific.map(({ name, apart }) => (isLed(row) ? name : `${name} ${percent(apart)}`));
+const listClose = (row) =>
+  row.more_specific.map(({ name, standalone_probability }) =>
+    isBoosted(row) ? name : `${name} ${percent(standalone_probability)}`,
+  );
 
-// Rows (suggestions with a path from the top) -> nodes {label, names, row, children, best}. Concepts
-// on the way that are no suggestions and lead to one branch only share a line with the next one.
-export function grow(rows) {
+// Build nodes {label, names, row, children, best} from rows (suggestions with a path from the root).
+// A concept that is no suggestion and has a single branch shares a line with the next one.
+export function buildTree(rows) {
   const top = { below: new Map() };
   for (const row of rows) {
     const path = row.path.length ? row.path : [{ label: row.label, name: row.name }];
@@ -31,11 +34,11 @@ export function grow(rows) {
     }
     node.row = row;
   }
-  return settle(top).children;
+  return mergeChains(top).children;
 }
 
-function settle(node) {
-  const children = [...node.below.values()].map(settle);
+function mergeChains(node) {
+  const children = [...node.below.values()].map(mergeChains);
   if (children.length === 1 && node.names && !node.row && !children[0].row) {
     return { ...children[0], names: [...node.names, ...children[0].names] };
   }
@@ -48,29 +51,29 @@ export class Tree {
   #list;
   #nodes = new Map(); // item -> node
   #folded = new Set(); // labels of folded groups
-  #on;
+  #handlers;
 
-  // `on` has moved(node), decided(row, verdict, {toggle}) and peeked(node or null, under the mouse);
-  // also a more specific concept of a row is decided about.
-  constructor(list, on) {
+  // `handlers` has move(node), decide(row, verdict, {toggle}) and peek(node or null, under the mouse).
+  // decide() may also get a more specific concept of a row.
+  constructor(list, handlers) {
     this.#list = list;
-    this.#on = on;
-    list.addEventListener("click", (event) => this.#clicked(event));
-    list.addEventListener("keydown", (event) => this.#pressed(event));
+    this.#handlers = handlers;
+    list.addEventListener("click", (event) => this.#handleClick(event));
+    list.addEventListener("keydown", (event) => this.#handleKey(event));
     list.addEventListener("focusin", ({ target }) => {
       if (this.#nodes.has(target)) this.#mark(target);
     });
     list.addEventListener("pointerover", ({ target, pointerType }) => {
-      if (pointerType === "mouse") on.peeked(this.#nodes.get(target.closest(".row")?.parentNode));
+      if (pointerType === "mouse") handlers.peek(this.#nodes.get(target.closest(".row")?.parentNode));
     });
-    list.addEventListener("pointerleave", () => on.peeked(null));
+    list.addEventListener("pointerleave", () => handlers.peek(null));
   }
 
-  // Shows the rows with the cursor on `label`, else on the best undecided suggestion.
+  // Show the rows with the cursor on `label`, else on the best undecided suggestion.
   show(rows, label) {
     const hadFocus = this.#list.contains(document.activeElement);
     this.#nodes.clear();
-    const items = grow(rows).map((node) => this.#item(node, 1));
+    const items = buildTree(rows).map((node) => this.#item(node, 1));
     this.#list.replaceChildren(...items);
     const suggestions = this.#suggestions();
     const undecided = suggestions.filter((item) => !this.#nodes.get(item).row.verdict);
@@ -102,7 +105,7 @@ export class Tree {
     item?.focus();
   }
 
-  // The next (or, with -1, previous) suggestion; groups are stepped over.
+  // Go to the next (or, with -1, previous) suggestion; groups are skipped.
   step(by) {
     const items = this.#visible();
     for (let at = items.indexOf(this.#marked()) + by; at >= 0 && at < items.length; at += by) {
@@ -127,7 +130,7 @@ export class Tree {
     );
     const item = element("li", { role: "treeitem", tabindex: "-1", "aria-level": level }, line);
     item.className = node.row ? "suggestion" : "group";
-    this.#nodes.set(item, node); // before those below it: the map is in the order of the page
+    this.#nodes.set(item, node); // before its children: the map keeps the order of the page
     if (node.row) {
       line.append(...this.#controls(node.row));
       item.append(...this.#notes(node.row));
@@ -171,14 +174,14 @@ export class Tree {
     ];
   }
 
-  // What a line below the concept says: where else it stands, and what was passed over.
+  // Make the lines below a concept: its other parents, and close concepts that are more specific.
   #notes(row) {
     const note = (...words) => element("p", { class: "note quiet small" }, ...words);
     const parents = row.other_parents.flatMap(({ name }, at) => [
       at ? ", " : "",
       element("bdi", {}, name),
     ]);
-    const names = named(row);
+    const names = listClose(row);
     const near = row.more_specific.map((each, at) =>
       chip(`✓ ${names[at]}`, {
         tabindex: "-1",
@@ -187,10 +190,10 @@ export class Tree {
         title: "Accept",
       }),
     );
-    const key = element("kbd", { "aria-hidden": "true" }, "m"); // accepts the first of them
+    const key = element("kbd", { "aria-hidden": "true" }, "m"); // the key accepts the first of them
     return [
       parents.length ? note("also below ", ...parents) : null,
-      near.length ? note(closeTo(row), ...near, key) : null,
+      near.length ? note(describeClose(row), ...near, key) : null,
     ].filter(Boolean);
   }
 
@@ -198,14 +201,14 @@ export class Tree {
     if (!row) return item.setAttribute("aria-label", names.join(", "));
     const words = [row.name];
     if (row.suggested) words.push(percent(row.probability));
-    if (row.chosen) words.push("chosen by the run");
+    if (row.in_label_set) words.push("predicted by the run");
     if (row.verdict) words.push(WORDS[row.verdict]);
-    if (row.other_parents.length) words.push(`also below ${namesOf(row.other_parents)}`);
+    if (row.other_parents.length) words.push(`also below ${listNames(row.other_parents)}`);
     if (row.more_specific.length)
-      words.push(closeTo(row) + named(row).join(", "));
+      words.push(describeClose(row) + listClose(row).join(", "));
     item.setAttribute("aria-label", words.join(", "));
     item.classList.toggle("added", !row.suggested);
-    item.classList.toggle("chosen", Boolean(row.chosen));
+    item.classList.toggle("predicted", Boolean(row.in_label_set));
     item.classList.toggle("accepted", ACCEPTED.has(row.verdict));
     item.classList.toggle("rejected", row.verdict === "reject");
     for (const button of item.querySelectorAll(":scope > .row button")) {
@@ -222,7 +225,7 @@ export class Tree {
       other.setAttribute("aria-selected", other === item);
     }
     if (item === document.activeElement) item.firstChild.scrollIntoView({ block: "nearest" });
-    this.#on.moved(this.#nodes.get(item));
+    this.#handlers.move(this.#nodes.get(item));
   }
 
   #marked() {
@@ -250,15 +253,15 @@ export class Tree {
     else this.#folded.delete(label);
   }
 
-  #clicked({ target }) {
+  #handleClick({ target }) {
     const item = target.closest('[role="treeitem"]');
     if (!item) return;
     const { row } = this.#nodes.get(item);
     const { verdict, label } = target.closest("button")?.dataset ?? {};
     item.focus();
-    if (verdict) this.#on.decided(row, verdict, { toggle: true });
+    if (verdict) this.#handlers.decide(row, verdict, { toggle: true });
     else if (label !== undefined)
-      this.#on.decided(
+      this.#handlers.decide(
         row.more_specific.find((each) => each.label === label),
         "accept",
       );
@@ -266,8 +269,8 @@ export class Tree {
       this.#fold(item, item.getAttribute("aria-expanded") === "true");
   }
 
-  // As the tree pattern of the ARIA practices: arrows walk and fold, Enter acts.
-  #pressed(event) {
+  // Keys of the tree pattern of the ARIA practices: arrows move and fold, Enter acts.
+  #handleKey(event) {
     const item = event.target;
     if (!this.#nodes.has(item) || event.ctrlKey || event.metaKey || event.altKey) return;
     const items = this.#visible();
@@ -286,7 +289,7 @@ export class Tree {
           : item.parentNode.closest('[role="treeitem"]')?.focus(),
       Enter: () => {
         const { row } = this.#nodes.get(item);
-        if (row) this.#on.decided(row, "accept", { toggle: false });
+        if (row) this.#handlers.decide(row, "accept", { toggle: false });
         else this.#fold(item, open === "true");
       },
     };

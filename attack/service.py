@@ -1,0 +1,144 @@
+"""A small service to attack: its run, its processes, and its databases."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ontodex.ontology.graph import Concept, build_ontology
+from ontodex.runs.recipe import train
+from ontodex.types import Corpus, Doc
+
+START_SECONDS = 120
+LABELS = ("fish", "oak", "http://e.org/road")
+UNUSED = "newt"  # a concept of the ontology without documents
+SENTENCES = (
+    "trout swim in the cold stream",
+    "old oaks stand in the forest",
+    "cars brake at the crossing of a road",
+)
+
+
+def train_small_run(folder: Path) -> Path:
+    """Train a run with three labels and an ontology; return its folder."""
+    ontology = build_ontology(
+        [
+            Concept("nature", {"en": "Nature", "de": "Natur"}),
+            Concept("fish", {"en": "Fish", "de": "Fische"}, parents=["nature"]),
+            Concept(UNUSED, {"en": "Newt"}, parents=["nature"]),
+            Concept("oak", {"en": "Oak"}, parents=["nature"]),
+            Concept("http://e.org/road", {"en": "Road safety"}),
+        ]
+    )
+    docs = Corpus.of(
+        Doc(f"{label}-{i}", {"title": f"{sentence} {i}"}, (), (label,))
+        for i in range(12)
+        for label, sentence in zip(LABELS, SENTENCES, strict=True)
+    )
+    out = folder / "small"
+    tables = {"model": {"name": "knn"}, "decide": {"rule": "ofo"}}
+    train(config=tables, out=out, train=docs, dev=docs, ontology=ontology)
+    return out
+
+
+@dataclass
+class ServerProcess:
+    """A service in a process of its own, on a port of the loopback address."""
+
+    process: subprocess.Popen[str]
+    host: str
+    port: int
+    log: Path
+
+    def get_memory(self) -> int:
+        """Return the most memory that the process has held, in bytes."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
+
+    def find_errors(self) -> list[str]:
+        """Return the lines of the log that tell of an unexpected error."""
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return [line for line in lines if "Traceback" in line or '"level": "error"' in line]
+
+
+@contextmanager
+def start_server(
+    run: Path, database: str, log: Path, arguments: Sequence[str] = ()
+) -> Iterator[ServerProcess]:
+    """Start `ontodex serve`; it is killed at the end."""
+    command = [sys.executable, "-m", "ontodex", "serve", str(run), "--port", "0"]
+    with log.open("a") as stderr:
+        process = subprocess.Popen(
+            [*command, "--database", database, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if not line.startswith("serving on "):
+                raise RuntimeError(f"the service did not start: {log.read_text()[-2000:]}")
+            host, _, port = line.split()[-1].removeprefix("http://").rpartition(":")
+            yield ServerProcess(process, host, int(port), log)
+        finally:
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+
+
+@contextmanager
+def start_postgres(name: str) -> Iterator[str | None]:
+    """Start a PostgreSQL of our own and give its URL; None where it is not installed."""
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    initdb = shutil.which("initdb") or (str(programs[-1]) if programs else None)
+    if initdb is None:
+        yield None
+        return
+    folder = Path("/tmp") / f"ontodex-{name}-{os.getpid()}"  # sockets need a short path
+    folder.mkdir()
+    # PostgreSQL refuses to run as root.
+    other = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+    prefix = other if os.geteuid() == 0 else []
+    server: subprocess.Popen[bytes] | None = None
+    try:
+        if prefix:
+            shutil.chown(folder, "postgres")
+        data = str(folder / "data")
+        options = ["-U", "ontodex", "--auth=trust", "-E", "UTF8"]
+        subprocess.run(
+            [*prefix, initdb, "-D", data, *options], check=True, capture_output=True, cwd="/"
+        )
+        # Only a socket in the folder, no port: several may run at the same time.
+        postgres = str(Path(initdb).with_name("postgres"))
+        server = subprocess.Popen(
+            [*prefix, postgres, "-D", data, "-k", str(folder), "-c", "listen_addresses="],
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+        )
+        _wait_for_postgres(folder, server)
+        yield f"postgresql://ontodex@/postgres?host={folder}"
+    finally:
+        if server is not None:
+            server.send_signal(signal.SIGINT)
+            server.wait(30)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_for_postgres(folder: Path, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not (folder / ".s.PGSQL.5432").exists():
+        if server.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError("PostgreSQL did not start")
+        time.sleep(0.1)
+    time.sleep(1)  # the socket is there a little before the first connection is taken

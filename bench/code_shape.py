@@ -1,0 +1,61 @@
+"""The shape of the code: files a folder, lengths of functions and files, settings a system.
+
+python bench/code_shape.py            prints the tables of docs/lab/code-shape.md
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from ontodex.io.tables import format_markdown
+from ontodex.models import MODELS, find_model
+
+PACKAGE = Path(__file__).resolve().parent.parent / "src" / "ontodex"
+
+
+def function_lengths(path: Path) -> Iterator[int]:
+    """Yield the lines of every function of a file, its decorators left out."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def count_settings(settings: type) -> int:
+    """Count the settings of a dataclass, those of the tables inside it too."""
+    default = settings()
+    inner = [getattr(default, field.name) for field in dataclasses.fields(default)]
+    return sum(count_settings(type(v)) if dataclasses.is_dataclass(v) else 1 for v in inner)
+
+
+def main() -> None:
+    paths = sorted(PACKAGE.rglob("*.py"))
+    folders = Counter(str(path.parent.relative_to(PACKAGE.parent)) for path in paths)
+    lines = {path: path.read_text().count("\n") for path in paths}
+    longest = max(paths, key=lambda path: lines[path])
+    lengths = np.array([length for path in paths for length in function_lengths(path)])
+    percentiles = [int(np.percentile(lengths, share)) for share in (50, 90, 100)]
+    settings = {name: count_settings(find_model(name).Config) for name in MODELS}
+    tables = [
+        [["folder", "files"], *([folder, str(n)] for folder, n in sorted(folders.items()))],
+        [
+            ["measure", "value"],
+            ["files", str(len(paths))],
+            ["lines", f"{sum(lines.values()):,}"],
+            ["functions", f"{len(lengths):,}"],
+            ["function length, p50 / p90 / max", " / ".join(map(str, percentiles))],
+            ["longest file", f"{longest.relative_to(PACKAGE)}, {lines[longest]} lines"],
+        ],
+        [["system", "settings"], *([name, str(n)] for name, n in settings.items())],
+    ]
+    sys.stdout.write("\n\n".join(map(format_markdown, tables)) + "\n")
+
+
+if __name__ == "__main__":
+    main()

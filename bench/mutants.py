@@ -1,0 +1,268 @@
+"""Mutation run: how many small faults in the code do the tests notice?
+
+    make mutants                                  40 mutants a folder, about an hour on 2 cores
+    python bench/mutants.py --each 200 --folders decide evaluation --out report.md
+
+cosmic-ray proposes the mutants of a folder; a seeded sample of them is applied, one at a time, to a
+copy of the repository, and the tests of the mutated module run there until one fails. Mutants that
+change only annotations are left out: they cannot change what runs. The report lists every survivor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import random
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cosmic_ray.ast import Visitor, get_ast
+from cosmic_ray.mutating import mutate_code
+from cosmic_ray.plugins import get_operator
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("models", "decide", "evaluation", "training")
+NOT_COPIED = (".venv", ".git", ".*_cache", "__pycache__", ".hypothesis", "site", "demo")
+SECONDS = 240  # of CPU time; a mutant whose tests take longer is noticed: it hangs
+OPERATORS = (
+    "ReplaceBinaryOperator_Add_Sub", "ReplaceBinaryOperator_Sub_Add",
+    "ReplaceBinaryOperator_Mul_Div", "ReplaceBinaryOperator_Div_Mul",
+    "ReplaceBinaryOperator_FloorDiv_Mul", "ReplaceBinaryOperator_Mod_Mul",
+    "ReplaceBinaryOperator_Pow_Mul", "ReplaceBinaryOperator_BitAnd_BitOr",
+    "ReplaceBinaryOperator_BitOr_BitAnd",
+    "ReplaceComparisonOperator_Lt_LtE", "ReplaceComparisonOperator_LtE_Lt",
+    "ReplaceComparisonOperator_Gt_GtE", "ReplaceComparisonOperator_GtE_Gt",
+    "ReplaceComparisonOperator_Gt_Lt", "ReplaceComparisonOperator_Lt_Gt",
+    "ReplaceComparisonOperator_Eq_NotEq", "ReplaceComparisonOperator_NotEq_Eq",
+    "ReplaceUnaryOperator_Delete_USub", "ReplaceUnaryOperator_Delete_Invert",
+    "ReplaceUnaryOperator_Delete_Not", "AddNot", "ReplaceTrueWithFalse", "ReplaceFalseWithTrue",
+    "ReplaceAndWithOr", "ReplaceOrWithAnd", "ReplaceBreakWithContinue", "NumberReplacer",
+    "ZeroIterationForLoop",
+)  # fmt: skip
+# A line like `hidden: int = 256` is a default of the settings, which no test should pin.
+SETTING = re.compile(r"^\s*\w+: [\w\[\], |.]+ = ")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an operator may change a module."""
+
+    module: Path  # below the root of the repository
+    line: int
+    operator: str
+    occurrence: int
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of one file."""
+
+    place: Place
+    before: str
+    after: str
+    code: str
+
+
+class _Positions(Visitor):  # type: ignore[misc]  # cosmic-ray has no types
+    """Collects the line of every position that an operator may change."""
+
+    def __init__(self, operator: Any) -> None:
+        self.operator, self.lines = operator, list[int]()
+
+    def visit(self, node: Any) -> Any:
+        self.lines += [node.start_pos[0] for _ in self.operator.mutation_positions(node)]
+        return node
+
+
+def find_places(module: Path) -> Iterator[Place]:
+    """Yield every place of a module where an operator applies."""
+    code = (ROOT / module).read_text()
+    rows, tree = code.split("\n"), get_ast(code)
+    for name in OPERATORS:
+        positions = _Positions(get_operator(f"core/{name}")())
+        positions.walk(tree)
+        for occurrence, line in enumerate(positions.lines):
+            if not SETTING.match(rows[line - 1]):
+                yield Place(module, line, name, occurrence)
+
+
+def make_mutant(place: Place) -> Mutant | None:
+    """Apply the operator; None where the change is in annotations alone, which nothing reads."""
+    code = (ROOT / place.module).read_text()
+    text = mutate_code(code, get_operator(f"core/{place.operator}")(), place.occurrence)
+    try:
+        if text is None or _without_annotations(text) == _without_annotations(code):
+            return None
+    except SyntaxError:
+        return None
+    before, after = _first_difference(code, text)
+    return Mutant(place, before, after, text)
+
+
+def _without_annotations(code: str) -> str:
+    """Return a dump of the syntax tree without annotations and without the marks `*` and `/` of
+    signatures, which a binary operator takes for its own."""
+    tree = ast.parse(code)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            node.annotation = None
+        elif isinstance(node, ast.arguments):
+            node.args = [*node.posonlyargs, *node.args, *node.kwonlyargs]
+            node.defaults = [*node.defaults, *filter(None, node.kw_defaults)]
+            node.posonlyargs, node.kwonlyargs, node.kw_defaults = [], [], []
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.returns = None
+        elif isinstance(node, ast.AnnAssign):
+            node.annotation = ast.Constant(0)
+    return ast.dump(tree)
+
+
+def _first_difference(code: str, text: str) -> tuple[str, str]:
+    pairs = zip(code.split("\n"), text.split("\n"), strict=False)
+    return next(((one.strip(), two.strip()) for one, two in pairs if one != two), ("", ""))
+
+
+def sample_mutants(folder: str, count: int, seed: int) -> list[Mutant]:
+    """Return a seeded sample: lines are drawn first, then one mutant of each, so that a line with
+    many operators counts no more than another."""
+    modules = sorted((ROOT / "src/ontodex" / folder).rglob("*.py"))
+    by_line: dict[tuple[Path, int], list[Place]] = {}
+    for path in modules:
+        if "kernels" not in path.parts:  # they run on a GPU only
+            for place in find_places(path.relative_to(ROOT)):
+                by_line.setdefault((place.module, place.line), []).append(place)
+    rng = random.Random(seed)
+    lines = sorted(by_line)
+    rng.shuffle(lines)
+    mutants: list[Mutant] = []
+    for line in lines:
+        if len(mutants) < count and (mutant := make_mutant(rng.choice(by_line[line]))):
+            mutants.append(mutant)
+    return mutants
+
+
+def select_tests(module: Path) -> list[list[str]]:
+    """Return the test runs of a module, quickest first: its own file, its folder, the contract."""
+    inside = module.relative_to("src/ontodex")
+    folder = ROOT / "tests" / inside.parent
+    own = folder / f"test_{inside.stem}.py"
+    runs = [[str(own.relative_to(ROOT))]] if own.exists() else []
+    if folder.exists():
+        runs.append([str(folder.relative_to(ROOT))])
+    if inside.parts[0] == "models":
+        names = _systems_using(inside)
+        words = " or ".join(names)
+        runs.append(["tests/models/test_every_model.py", "-k", words])
+        runs.append(["tests/test_golden.py", "-k", words])
+    return runs
+
+
+def _systems_using(inside: Path) -> list[str]:
+    """Return the systems whose package holds a module; shared layers stand for a few of them."""
+    from ontodex.models import MODELS
+
+    package = ".".join(("ontodex", *inside.parent.parts))
+    single = ".".join(("ontodex", *inside.with_suffix("").parts))
+    exact = [name for name, home in MODELS.items() if home.split(":")[0] == single]
+    return (
+        exact
+        or [name for name, home in MODELS.items() if home.startswith(f"{package}.")][:2]
+        or ["attentionxml", "linear"]
+    )
+
+
+def is_noticed(mutant: Mutant, copy: Path) -> bool:
+    """Apply a mutant to the copy and run its tests until one of them fails."""
+    target = copy / mutant.place.module
+    original = target.read_text()
+    target.write_text(mutant.code)
+    try:
+        return any(do_tests_fail(tuple(tests), copy) for tests in select_tests(mutant.place.module))
+    finally:
+        target.write_text(original)
+
+
+def do_tests_fail(tests: tuple[str, ...], copy: Path) -> bool:
+    """Run tests in the copy; tests that take too long have failed."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command, cwd=copy, env=environment, capture_output=True, preexec_fn=_limit_cpu_time
+    )
+    return done.returncode not in (0, 5)  # 5: nothing was selected
+
+
+def _limit_cpu_time() -> None:
+    """Bound CPU time, not wall time: another program on the machine must not kill a mutant."""
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+
+
+def check_baseline(mutants: list[Mutant], copy: Path) -> None:
+    """Stop where tests fail without any mutant: they would count all of them as noticed."""
+    selections = {tuple(run) for mutant in mutants for run in select_tests(mutant.place.module)}
+    failing = [" ".join(tests) for tests in sorted(selections) if do_tests_fail(tests, copy)]
+    if failing:
+        raise SystemExit("these tests fail without a mutant:\n" + "\n".join(failing))
+
+
+def run(folders: list[str], each: int, seed: int, out: Path) -> None:
+    """Try the mutants of every folder and write the report after each of them."""
+    with tempfile.TemporaryDirectory(prefix="ontodex-mutants-") as temporary:
+        copy = Path(temporary) / "repository"
+        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*NOT_COPIED))
+        tried: dict[str, list[tuple[Mutant, bool]]] = {}
+        for folder in folders:
+            tried[folder] = []
+            mutants = sample_mutants(folder, each, seed)
+            check_baseline(mutants, copy)
+            for mutant in mutants:
+                started = time.monotonic()
+                noticed = is_noticed(mutant, copy)
+                tried[folder].append((mutant, noticed))
+                seconds = time.monotonic() - started
+                place, word = mutant.place, "noticed" if noticed else "SURVIVED"
+                line = f"{word:9} {seconds:4.0f} s  {place.module}:{place.line} {place.operator}"
+                print(line, flush=True)
+                out.write_text(report(tried, each, seed))
+
+
+def report(tried: dict[str, list[tuple[Mutant, bool]]], each: int, seed: int) -> str:
+    """Return the score of every folder and a table of the survivors, as Markdown."""
+    lines = [f"`python bench/mutants.py --each {each} --seed {seed}`", ""]
+    lines += ["| folder | mutants | noticed | score |", "|---|---|---|---|"]
+    for folder, results in tried.items():
+        noticed = sum(was_noticed for _, was_noticed in results)
+        score = f"{100 * noticed / max(1, len(results)):.0f} %"
+        lines.append(f"| `{folder}/` | {len(results)} | {noticed} | {score} |")
+    lines += ["", "| survivor | operator | before | after |", "|---|---|---|---|"]
+    for results in tried.values():
+        for mutant, was_noticed in results:
+            if not was_noticed:
+                before, after = (text.replace("|", "\\|") for text in (mutant.before, mutant.after))
+                place = f"{mutant.place.module.relative_to('src/ontodex')}:{mutant.place.line}"
+                lines.append(f"| {place} | {mutant.place.operator} | `{before}` | `{after}` |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--folders", nargs="+", default=list(FOLDERS))
+    parser.add_argument("--each", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("mutants.md"))
+    arguments = parser.parse_args()
+    run(arguments.folders, arguments.each, arguments.seed, arguments.out)
+
+
+if __name__ == "__main__":
+    main()

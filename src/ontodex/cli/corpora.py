@@ -1,0 +1,162 @@
+"""Commands for corpora and ontologies: demo, data, ontology, convert, check, prepare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer import Argument, Option
+
+import ontodex
+from ontodex.cli.app import Json, OntologyPath, Set, app, print_answer, read_ontology_option
+
+data_app = typer.Typer(help="Ready-made data sets.", no_args_is_help=True)
+ontology_app = typer.Typer(help="Look into an ontology.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+app.add_typer(ontology_app, name="ontology")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, Argument(help="Folder for the sample and the runs.")] = Path("demo"),
+    model: Annotated[str, Option(help="Which system to train.")] = "parabel",
+) -> None:
+    """Train, evaluate and suggest on the bundled sample, in about a minute.
+
+    Other systems than parabel may take longer: levelwise six to ten minutes on one core.
+
+    ontodex demo
+    """
+    from ontodex.demo import run_demo
+
+    run_demo(out, model, say=typer.echo)
+
+
+@data_app.command("list")
+def data_list(as_json: Json = False) -> None:
+    """List the data sets that `ontodex data get` knows.
+
+    ontodex data list
+    """
+    from ontodex.corpora.datasets import list_datasets
+
+    rows = [{"name": s.name, "description": s.description} for s in list_datasets()]
+    print_answer(
+        rows, as_json, lambda: "\n".join(f"{r['name']:14} {r['description']}" for r in rows)
+    )
+
+
+@data_app.command("get")
+def data_get(
+    name: Annotated[str, Argument(help="sample, medline-mesh or eurlex57k.")],
+    folder: Annotated[Path, Argument(help="Where to write train, dev, test and ontology.")],
+    source: Annotated[Path | None, Option(help="Folder with the set's own files.")] = None,
+) -> None:
+    """Write a ready set into FOLDER: train.*, dev.*, test.* and ontology.*.
+
+    ontodex data get sample sample/
+    """
+    from ontodex.corpora.datasets import get
+
+    for path in get(name, folder, source=source):
+        typer.echo(path)
+
+
+@ontology_app.command("show")
+def ontology_show(
+    ontology: Annotated[Path, Argument(help="Ontology file, any format.")],
+    concept: Annotated[str | None, Argument(help="Id or name; else the top of the tree.")] = None,
+    depth: Annotated[int, Option(min=1, help="How many levels.")] = 2,
+) -> None:
+    """Print the tree, or one concept with its place, names and neighbours.
+
+    ontodex ontology show ontology.json "Water quality"
+    """
+    from ontodex.render.ontology_tree import format_ontology
+
+    for line in format_ontology(ontodex.read_ontology(ontology), concept, depth=depth):
+        typer.echo(line)
+
+
+@app.command()
+def convert(
+    source: Annotated[Path, Argument(metavar="IN", help="Corpus or ontology.")],
+    target: Annotated[Path, Argument(metavar="OUT", help="File or folder to write.")],
+    from_: Annotated[
+        str | None, Option("--from", help="Format of IN, if not to be guessed.")
+    ] = None,
+    to: Annotated[
+        str | None, Option("--to", help="Format of OUT, if its name does not say.")
+    ] = None,
+    text_field: Annotated[
+        list[str] | None,
+        Option(help="A field or column that becomes the text. May be repeated."),
+    ] = None,
+) -> None:
+    """Turn a corpus or an ontology into another format.
+
+    ontodex convert articles.xml.gz articles.jsonl
+    """
+    from ontodex.corpora.convert import convert as convert_file
+
+    count, what = convert_file(
+        source, target, from_format=from_, to_format=to, text_fields=text_field or ()
+    )
+    typer.echo(f"{count:,} {what} written to {target}")
+
+
+@app.command()
+def check(
+    corpus: Annotated[Path, Argument(help="Corpus in any format.")],
+    ontology: OntologyPath = None,
+    against: Annotated[Path | None, Option(help="A second corpus, to look for leakage.")] = None,
+    plot: Annotated[Path | None, Option(help="Write the label-frequency plot here (PNG).")] = None,
+    as_json: Json = False,
+) -> None:
+    """Report what is wrong with a corpus, with line numbers.
+
+    ontodex check train.jsonl --ontology mesh.tsv --against test.jsonl
+    """
+    from ontodex.corpora.check import check as check_corpus
+
+    report = check_corpus(corpus, ontology=read_ontology_option(ontology), against=against)
+    if plot is not None:
+        report.plot(plot)
+    print_answer(report.to_dict(), as_json, report.text)
+
+
+@app.command()
+def prepare(
+    corpora: Annotated[list[Path], Argument(metavar="CORPUS...", help="Train first, then others.")],
+    out: Annotated[Path, Option("--out", help="Folder to write.")],
+    ontology: OntologyPath = None,
+    set_: Set = None,
+) -> None:
+    """Prepare features ahead of time, without the text, for training on another machine.
+
+    ontodex prepare train.jsonl dev.jsonl --out carried/ --set prepare.max_length=500
+    """
+    from ontodex.config import build
+    from ontodex.config import read as read_config
+    from ontodex.corpora.open import open_corpus
+    from ontodex.corpora.split import set_aside
+    from ontodex.features.prepare import PrepareConfig, name_corpora
+    from ontodex.features.prepare import prepare as prepare_corpora
+
+    tables = read_config(None, set_ or [])
+    config = build(PrepareConfig, tables.get("prepare", {}), "prepare")
+    named = {name: open_corpus(path) for name, path in name_corpora(corpora, out).items()}
+    lists = None
+    train, known = next(iter(named.values())), read_ontology_option(ontology)
+    if known is not None:
+        from ontodex.ontology.levels import add_ancestors
+
+        lists = add_ancestors(known, train.labels())
+    # Without a dev corpus, training sets a tenth aside and fits on the rest.
+    parts = [train] if len(named) > 1 else [train, set_aside(train)[0]]
+    prepared = prepare_corpora(
+        named, out, config, label_lists=lists, training_parts=parts, ontology=known
+    )
+    for name, corpus in prepared.items():
+        typer.echo(f"{out / name}: {len(corpus):,} documents")

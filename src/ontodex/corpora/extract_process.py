@@ -1,0 +1,206 @@
+"""Extract documents from a file, in a process with limited memory and time.
+
+    python -m ontodex.corpora.extract_process FILE NAME OUT PARENT
+
+A malicious PDF or office file may unpack to any size or take hours to read. So only this process
+opens such files. It can be killed at any moment, and ends with the process `PARENT`. It writes one
+JSON line per document to `OUT`.
+If the file cannot be read, it prints one line on standard error and exits with code 2.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import json
+import re
+import resource
+import signal
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ontodex.corpora.encoding import FALLBACK, MAX_CHARACTERS, detect_and_decode, read_bytes
+from ontodex.errors import DataError, OntodexError, require
+from ontodex.io.child_process import end_with_parent
+from ontodex.io.files import open_bytes
+
+MAX_MEMORY = 2 * 2**30  # bytes of address space
+SECONDS = 60
+MAX_OUTPUT = 256 * 2**20  # bytes
+MAX_DOCUMENTS = 50_000  # documents of one batch
+
+_TEXTS = (".txt", ".md", ".html", ".htm", ".pdf", ".docx")
+_BATCHES = (".jsonl", ".csv", ".tsv", ".xml")
+_BLOCKS = "address article aside blockquote br dd div dl dt figure footer form h1 h2 h3 h4 h5 h6 "
+_BLOCKS += "header hr li main nav ol p pre section table td th tr ul title"
+
+
+class ExtractedDoc(NamedTuple):
+    """A document as a plain tuple: importing `ontodex.types` takes a second."""
+
+    id: str
+    fields: dict[str, str]
+    keywords: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}  # noqa: RUF012  (never changed)
+
+
+def read_documents(path: Path, name: str) -> Iterator[ExtractedDoc]:
+    """Yield the documents of a file; the ending of its name tells how to read it."""
+    ending = file_ending(name)
+    if ending in _BATCHES:
+        yield from read_batch(path)
+        return
+    readers: dict[str, Callable[[Path], tuple[str, str]]] = {
+        ".txt": read_plain,
+        ".md": read_plain,
+        ".html": lambda path: (read_html(path), "utf-8"),
+        ".htm": lambda path: (read_html(path), "utf-8"),
+        ".pdf": lambda path: (read_pdf(path), "utf-8"),
+        ".docx": lambda path: (read_docx(path), "utf-8"),
+    }
+    text, encoding = readers[ending](path)
+    if not text.strip():
+        raise DataError("has no text", hint="a scanned PDF needs OCR first")
+    # The metadata of the document tells that its encoding was guessed.
+    metadata = {"encoding": encoding} if encoding == FALLBACK else {}
+    yield ExtractedDoc(name, {"text": text}, (), metadata)
+
+
+def file_ending(name: str) -> str:
+    """Return the ending of a file name without `.gz`; raise a DataError for an unknown one."""
+    ending = Path(name.lower().removesuffix(".gz")).suffix
+    if ending not in (*_TEXTS, *_BATCHES):
+        known = " ".join((*_TEXTS, *_BATCHES))
+        raise DataError(f"files that end in {ending!r} cannot be read; known endings are {known}")
+    return ending
+
+
+def read_batch(path: Path) -> Iterator[ExtractedDoc]:
+    """Yield the documents of a file in any corpus format, without their labels."""
+    from ontodex.corpora.open import read_docs
+
+    for doc in read_docs(path):
+        if doc.kind != "text":
+            raise DataError("has features, not text")
+        yield ExtractedDoc(doc.id, dict(doc.fields), doc.keywords, dict(doc.metadata))
+
+
+def read_plain(path: Path) -> tuple[str, str]:
+    """Return the text of a plain file and its encoding."""
+    with open_bytes(path) as file:
+        return detect_and_decode(read_bytes(file))
+
+
+def read_html(path: Path) -> str:
+    """Return the text of an HTML page, one line per block, without scripts and styles."""
+    html = require("lxml.html", extra="serve", purpose="reading HTML")
+    raw = path.read_bytes()
+    if raw.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raw = detect_and_decode(raw)[0].encode()
+    with contextlib.suppress(UnicodeDecodeError):
+        raw.decode()
+        raw = b'<meta charset="utf-8">' + raw
+    if not raw.strip():
+        return ""
+    # huge_tree: without it, libxml2 drops a text of 10 MB. This process has limits of its own.
+    parser = html.HTMLParser(no_network=True, recover=True, huge_tree=True)
+    root = html.document_fromstring(raw, parser=parser)
+    lines: list[str] = []
+    for event, element in _walk(root):
+        if event == "text":
+            lines.append(element)
+        elif element in _BLOCKS.split():
+            lines.append("\n")
+    rows = (" ".join(row.split()) for row in "".join(lines).split("\n"))
+    return "\n".join(row for row in rows if row)
+
+
+def _walk(root: object) -> Iterator[tuple[str, str]]:
+    """Yield ("tag", name) and ("text", text) in the order of the page, without recursion."""
+    from lxml import etree
+
+    hidden = 0
+    for event, element in etree.iterwalk(root, events=("start", "end", "comment", "pi")):
+        if event in ("comment", "pi"):
+            if not hidden and element.tail:
+                yield "text", element.tail
+            continue
+        is_hidden = element.tag in ("script", "style", "template", "noscript", "svg")
+        hidden += is_hidden if event == "start" else -is_hidden
+        yield "tag", str(element.tag)
+        text = element.text if event == "start" else element.tail
+        if text and not hidden:
+            yield "text", text
+
+
+def read_pdf(path: Path) -> str:
+    """Return the text of all pages of a PDF."""
+    pypdf = require("pypdf", extra="serve", purpose="reading PDF")
+    errors = require("pypdf.errors", extra="serve", purpose="reading PDF")
+    try:
+        reader = pypdf.PdfReader(path)
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise DataError("is encrypted", hint="save a copy without a password")
+        pages: list[str] = []
+        for sheet in reader.pages:
+            pages.append(sheet.extract_text())
+            if sum(map(len, pages)) > MAX_CHARACTERS:
+                raise DataError(f"has more than {MAX_CHARACTERS:,} characters")
+    except (errors.PyPdfError, ValueError, TypeError, LookupError, AttributeError) as error:
+        # pypdf raises many kinds of errors for a damaged PDF.
+        raise DataError(f"not a readable PDF ({type(error).__name__})") from error
+    return "\n".join(pages)
+
+
+def read_docx(path: Path) -> str:
+    """Return the text of a DOCX file: its paragraphs, and those of its tables."""
+    package = require("docx", extra="serve", purpose="reading DOCX")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            unpacked = sum(item.file_size for item in archive.infolist())
+        if unpacked > MAX_OUTPUT:
+            raise DataError(f"unpacks to {unpacked:,} bytes")
+        document = package.Document(str(path))
+    except (zipfile.BadZipFile, ValueError, LookupError, OSError, SyntaxError) as error:
+        raise DataError(f"not a readable DOCX file ({type(error).__name__})") from error
+    word = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+    paragraphs = document.element.body.iter(word + "p")
+    return "\n".join("".join(t.text or "" for t in p.iter(word + "t")) for p in paragraphs)
+
+
+def clean_doc(doc: ExtractedDoc) -> ExtractedDoc:
+    """Replace NUL and lone surrogates, which PDF files sometimes have, by spaces."""
+    fields = {name: re.sub("[\0\ud800-\udfff]", " ", text) for name, text in doc.fields.items()}
+    if sum(map(len, fields.values())) > MAX_CHARACTERS:
+        raise DataError(f"document {doc.id[:100]!r} has more than {MAX_CHARACTERS:,} characters")
+    return doc._replace(fields=fields)
+
+
+def main(path: Path, name: str, out: Path) -> None:
+    """Write the documents of `path` to `out` under limits on memory, time and output."""
+    signal.signal(
+        signal.SIGTERM, signal.SIG_IGN
+    )  # a signal to the whole group: this file was accepted before it
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_OUTPUT, MAX_OUTPUT))
+    with out.open("w", encoding="utf-8") as file:
+        for count, doc in enumerate(map(clean_doc, read_documents(path, name))):
+            if count == MAX_DOCUMENTS:
+                raise DataError(f"has more than {MAX_DOCUMENTS:,} documents", hint="ontodex index")
+            file.write(json.dumps(doc) + "\n")
+
+
+if __name__ == "__main__":
+    try:
+        end_with_parent(int(sys.argv[4]))
+        main(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]))
+    except OntodexError as error:
+        sys.stderr.write(str(error).replace(sys.argv[1], sys.argv[2]) + "\n")
+        raise SystemExit(2) from None
+    except MemoryError:
+        sys.stderr.write(f"needs more than {MAX_MEMORY // 2**20:,} MiB to be read\n")
+        raise SystemExit(2) from None

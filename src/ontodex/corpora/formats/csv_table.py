@@ -1,0 +1,22 @@
+"""CSV with named columns, separated by commas or semicolons."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ontodex.corpora.parsing.file_head import Head
+from ontodex.corpora.parsing.text_table import CAPABILITIES, detect_delimiter, read
+from ontodex.corpora.parsing.text_table import write as write_table
+
+TAKES_TEXT_FIELDS = True
+WRITES_FROM_CORPUS = True
+
+
+def looks_like(head: Head) -> bool:
+    """Recognise a header that names text and other columns, separated by commas or semicolons."""
+    return detect_delimiter(head) in (",", ";")
+
+
+write = partial(write_table, delimiter=",")
+
+__all__ = ["CAPABILITIES", "TAKES_TEXT_FIELDS", "WRITES_FROM_CORPUS", "looks_like", "read", "write"]

@@ -1,0 +1,162 @@
+"""Open, read and write corpora in any format.
+
+`open_corpus` gives a memory-mapped `Corpus`, `read_docs` a stream of documents. `write_docs` writes
+documents in a format, as far as the format can store them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+from ontodex.corpora.detect import detect_format
+from ontodex.corpora.formats import FORMATS, list_writable, load_format
+from ontodex.corpora.parsing.capabilities import FormatCapabilities, fit_doc
+from ontodex.corpora.parsing.file_head import missing_error
+from ontodex.errors import ConfigError, DataError
+from ontodex.io.files import get_cache_folder, hash_file
+from ontodex.io.temporary import clear_leftovers, temporary_folder
+from ontodex.types import Corpus, Doc
+
+logger = logging.getLogger(__name__)
+
+# Increase it when a reader gives other documents for the same bytes, to rebuild cached corpora.
+READER_VERSION = 1
+
+
+class DocReader(Iterator[Doc]):
+    """Reads the documents of a file one after the other.
+
+    After a DataError the next document can be requested, in formats with one document per record.
+    A label that a document has twice is kept once; at the end the log counts such documents.
+    """
+
+    def __init__(self, path: Path, format: str, text_fields: Sequence[str] = ()) -> None:
+        module = load_format(format)
+        if text_fields and not hasattr(module, "TAKES_TEXT_FIELDS"):
+            raise ConfigError(f"text fields cannot be chosen in the format {format}")
+        self.path, self.format = path, format
+        self.n_features: int = module.n_features(path) if hasattr(module, "n_features") else 0
+        self._docs: Iterator[Doc] = iter(
+            module.read(path, text_fields=text_fields) if text_fields else module.read(path)
+        )
+        self.repairs: Counter[str] = Counter()
+        self._ended = False
+
+    @property
+    def line(self) -> int | None:
+        """First line of the document read last, in formats that have lines."""
+        return getattr(self._docs, "line", None)
+
+    def __next__(self) -> Doc:
+        try:
+            doc = next(self._docs)
+        except StopIteration:
+            if not self._ended:
+                log_changes(self.path, self.repairs)
+            self._ended = True
+            raise
+        labels = tuple(dict.fromkeys(doc.labels))
+        if len(labels) == len(doc.labels):
+            return doc
+        self.repairs["a label was given twice and taken once"] += 1
+        return replace(doc, labels=labels)
+
+
+def log_changes(path: Path, changes: Counter[str]) -> None:
+    """Log how many documents were changed, by kind of change."""
+    for change, count in changes.items():
+        logger.warning("%s: %s: %s documents", path, change, f"{count:,}")
+
+
+def read_docs(
+    path: Path | str, format: str | None = None, *, text_fields: Sequence[str] = ()
+) -> DocReader:
+    """Return a stream of the documents in `path`; without a format, detect it.
+
+    `text_fields` names further fields or columns to read as text, in formats with named fields.
+    """
+    path = Path(path)
+    return DocReader(path, format or detect_format(path), text_fields)
+
+
+def write_docs(docs: Iterable[Doc], path: Path | str, format: str, *, n_features: int = 0) -> int:
+    """Write documents and return their number; log a count of what the format cannot store.
+
+    `n_features` is the number of features if it is larger than the documents show.
+    """
+    path, module = Path(path), load_format(format)
+    if not hasattr(module, "write"):
+        raise ConfigError(
+            f"the format {format} can be read but not written",
+            hint=f"these can be written: {', '.join(list_writable())}",
+        )
+    capabilities: FormatCapabilities = module.CAPABILITIES
+    changes: Counter[str] = Counter()
+    fitted = (fit_doc(doc, capabilities, changes) for doc in docs)
+    n_features = n_features or getattr(docs, "n_features", 0)
+    try:
+        count = _write(module, fitted, path, n_features)
+    except OSError as error:
+        raise DataError(f"cannot be written ({error.strerror or error})", path=path) from error
+    log_changes(path, changes)
+    return count
+
+
+def _write(module: ModuleType, docs: Iterator[Doc], path: Path, n_features: int) -> int:
+    count: int
+    if module.__name__ == FORMATS["corpus"]:
+        count = module.write(docs, path, n_features=n_features)
+    elif hasattr(module, "WRITES_FROM_CORPUS"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary_folder(path) as folder:
+            corpus = Corpus.write(docs, folder / "docs", n_features=n_features)
+            count = module.write(corpus, path)
+    else:
+        count = module.write(docs, path)
+    return count
+
+
+def open_corpus(
+    path: Path | str, format: str | None = None, *, text_fields: Sequence[str] = ()
+) -> Corpus:
+    """Return the documents in `path` as a memory-mapped corpus.
+
+    A corpus folder is opened in place. Any other file is read once into the cache, under a key of
+    its bytes; the next call only maps the cached corpus.
+    """
+    path = Path(path)
+    format = format or detect_format(path)
+    if format == "corpus":
+        return Corpus.open(path, is_trusted=False)
+    folder = get_cache_folder() / "corpora" / _cache_key(path, format, text_fields)
+    if folder.is_dir():
+        try:
+            return Corpus.open(folder)
+        except DataError as error:
+            logger.warning("%s; reading %s again", error, path)
+    clear_leftovers(folder.parent)
+    docs = read_docs(path, format, text_fields=text_fields)
+    return Corpus.write(docs, folder, n_features=docs.n_features)
+
+
+def _cache_key(path: Path, format: str, text_fields: Sequence[str]) -> str:
+    """Return a digest of everything that determines the documents."""
+    module = load_format(format)
+    sources: list[Path] = module.sources(path) if hasattr(module, "sources") else [path]
+    content = hashlib.sha256(f"{READER_VERSION}\n{format}\n{list(text_fields)}\n".encode())
+    for source in sources:
+        if not source.exists():
+            raise missing_error(source)
+        # In a folder of documents the file names are their ids.
+        name = source.relative_to(path) if path.is_dir() else ""
+        content.update(f"{name}\0{hash_file(source)}\n".encode("utf-8", "surrogateescape"))
+    return content.hexdigest()
+
+
+__all__ = ["DocReader", "log_changes", "open_corpus", "read_docs", "write_docs"]

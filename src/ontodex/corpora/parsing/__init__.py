@@ -1,0 +1,1 @@
+"""Helpers that the modules of `formats` share: nothing here knows a format by name."""

@@ -1,0 +1,111 @@
+"""Read and write documents in tables with named columns: CSV, TSV and Parquet.
+
+id | title, abstract, body, text | keywords | labels | metadata (a JSON object)
+
+A column "field:X" is the text field X. Any other column is a key of the metadata, unless
+`text_fields` names it. Lists in a cell are separated by | or ;, or written as a JSON list.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ontodex.corpora.parsing.json_objects import check_json, get_id, get_strings, parse_object
+from ontodex.errors import DataError
+from ontodex.types import Corpus, Doc
+
+TEXT_COLUMNS = ("title", "abstract", "body", "text")
+_PREFIX = "field:"
+_KNOWN = ("id", "keywords", "labels", "metadata")
+
+
+def is_header(names: Sequence[str]) -> bool:
+    """Return whether these are columns of a corpus: several, all different, one of them text."""
+    return (
+        len(names) > 1
+        and len(set(names)) == len(names)
+        and any(name in TEXT_COLUMNS or name.startswith(_PREFIX) for name in names)
+    )
+
+
+class Columns:
+    """The columns of a table by their meaning."""
+
+    def __init__(
+        self, names: Sequence[str], text_fields: Sequence[str] = (), *, keep_empty: bool = False
+    ) -> None:
+        wanted = {*TEXT_COLUMNS, *text_fields}
+        self.fields = {
+            name: name.removeprefix(_PREFIX)
+            for name in names
+            if name in wanted or name.startswith(_PREFIX)
+        }
+        self._keep_empty = keep_empty  # for tables that distinguish empty from missing cells
+        self.has_id = "id" in names
+        self.others = [name for name in names if name not in _KNOWN and name not in self.fields]
+        if not self.fields:
+            raise DataError(
+                f"no column with text; the columns are {list(names)}",
+                hint="name the column with text: ontodex convert IN OUT.jsonl --from csv (or tsv, "
+                "parquet) --text-field NAME",
+            )
+
+    def doc(self, number: int, row: Mapping[str, Any]) -> Doc:
+        """Return the document of a row; rows of a table without ids are numbered from 1."""
+        fields = {
+            field: row[name]
+            for name, field in self.fields.items()
+            if (row[name] is not None if self._keep_empty else row[name])
+        }
+        metadata = {name: row[name] for name in self.others if row[name] not in (None, "")}
+        return Doc(
+            get_id(row, "id") if self.has_id else str(number),
+            fields or {"text": ""},
+            parse_strings(row.get("keywords"), "keywords"),
+            parse_strings(row.get("labels"), "labels"),
+            metadata | parse_metadata(row.get("metadata")),
+        )
+
+
+def parse_strings(cell: Any, column: str) -> tuple[str, ...]:
+    """Return the texts of a cell: a list, a text separated by | or ;, or a JSON list."""
+    if cell is None or isinstance(cell, list):
+        return get_strings({column: cell}, column)
+    if not isinstance(cell, str):
+        return (str(cell),)
+    if cell.startswith("["):
+        try:
+            found = json.loads(cell)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{column!r} starts with [ but is not a JSON list") from error
+        check_json(found, cell)
+        return get_strings({column: found}, column)
+    separator = "|" if "|" in cell else ";"
+    return tuple(part for part in map(str.strip, cell.split(separator)) if part)
+
+
+def format_strings(strings: Sequence[str]) -> str:
+    """Return a list as a cell: joined by | if that can be read back, else as JSON."""
+    joined = "|".join(strings)
+    if joined.count("|") == len(strings) - 1 and _parse_plain(joined) == tuple(strings):
+        return joined
+    return json.dumps(list(strings), ensure_ascii=False) if strings else ""
+
+
+def _parse_plain(cell: str) -> tuple[str, ...]:
+    """Parse a cell that is not JSON; return nothing for one that looks like JSON."""
+    return () if cell.startswith("[") else parse_strings(cell, "")
+
+
+def parse_metadata(cell: str | None) -> dict[str, Any]:
+    """Parse the metadata column: a JSON object or nothing."""
+    return (parse_object(cell) or {}) if cell else {}
+
+
+def name_columns(corpus: Corpus) -> dict[str, str]:
+    """Return field -> column for all text fields of a corpus, the usual ones first."""
+    found = corpus.field_names() or ["text"]
+    names = [*(n for n in TEXT_COLUMNS if n in found), *(n for n in found if n not in TEXT_COLUMNS)]
+    return {name: name if name in TEXT_COLUMNS else _PREFIX + name for name in names}

@@ -1,0 +1,123 @@
+"""Read the start of a file or folder, from which its format is detected."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ontodex.errors import DataError
+from ontodex.io.files import BOM, open_bytes
+
+_BYTES = 2**18
+_LONGEST_LINE = 2**26  # a first document of 10 MB on one line must still be recognised
+_LINES = 100
+# Lines of two addresses are edges: no document has an address as its text.
+_EDGE = re.compile(r"\t\S+|[0-9]+\t[0-9]+|[a-z]+://\S+\t[a-z]+://\S+")
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """The first bytes of a file, unpacked, or the names in a folder.
+
+    Both are empty for a path that does not exist; it may be the common part of two file names.
+    """
+
+    path: Path
+    is_folder: bool
+    start: bytes = b""
+    names: tuple[str, ...] = ()  # of a folder, sorted
+
+    @classmethod
+    def of(cls, path: Path) -> Head:
+        """Read the start of `path`, at least one line."""
+        if path.is_dir():
+            return cls(path, True, names=tuple(sorted(os.listdir(path))))
+        if not path.exists():
+            return cls(path, False)
+        with open_bytes(path) as file:
+            blocks, size = [file.read(_BYTES)], _BYTES
+            while blocks[-1] and b"\n" not in blocks[-1] and size < _LONGEST_LINE:
+                blocks.append(file.read(_BYTES))
+                size += _BYTES
+        return cls(path, False, b"".join(blocks))
+
+    @cached_property
+    def lines(self) -> tuple[str, ...]:
+        """The complete lines among the first bytes, without line ends."""
+        parts = self.start.removeprefix(BOM).split(b"\n")
+        whole = parts[:-1] if len(parts) > 1 else parts
+        if len(self.start) < _BYTES and parts[-1]:
+            whole = parts  # the file ends here, so its last line is complete
+        return tuple(part.removesuffix(b"\r").decode("utf-8", "replace") for part in whole)
+
+    @cached_property
+    def object(self) -> dict[str, Any] | None:
+        """The first JSON object on a line; damaged lines are skipped."""
+        for line in self.lines[:_LINES]:
+            try:
+                value = json.loads(line) if line.lstrip().startswith("{") else None
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(value, dict):
+                return value
+        return None
+
+    def most_lines_match(self, fits: Callable[[str], Any], *, skip: int = 0) -> bool:
+        """Return whether more than half of the first lines, after `skip` lines, fit."""
+        lines = self.lines[skip:_LINES] if self.start else ()
+        return 2 * sum(map(bool, map(fits, lines))) > len(lines)
+
+    @cached_property
+    def is_edge_list(self) -> bool:
+        """True for the lines of an ontology with parent, tab, child; not for labels and text.
+
+        Both are numbers or both addresses, or some child is the parent of others.
+        """
+        lines = [line for line in self.lines[:_LINES] if line.strip()]
+        pairs = [line.split("\t") for line in lines]
+        if not pairs or any(len(pair) != 2 for pair in pairs):
+            return False
+        parents = {parent for parent, child in pairs if parent != child}
+        return all(map(_EDGE.fullmatch, lines)) or any(child in parents for _, child in pairs)
+
+    def cells(self, delimiter: str) -> list[str]:
+        """Return the cells of the first line, as the header of a table."""
+        try:
+            return next(csv.reader(self.lines[:1], delimiter=delimiter), [])
+        except csv.Error:
+            return []
+
+    def describe(self) -> str:
+        """Describe the file or folder for an error message."""
+        if self.is_folder:
+            some = ", ".join(self.names[:5]) + (" ..." if len(self.names) > 5 else "")
+            return f"a folder with {len(self.names):,} entries ({some})"
+        if not self.start:
+            return "an empty file"
+        first = self.lines[0]
+        return f"a first line of {first[:80]!r}" + (" ..." if len(first) > 80 else "")
+
+
+def missing_error(path: Path) -> DataError:
+    """Return the error for a path that does not exist."""
+    return DataError("there is no such file or folder", path=path)
+
+
+def check_replaceable(path: Path, looks_like: Callable[[Head], bool]) -> None:
+    """Raise a DataError unless `path` is free or a folder of the same format."""
+    if not path.exists():
+        return
+    head = Head.of(path)
+    if not path.is_dir() or (head.names and not looks_like(head)):
+        raise DataError(
+            f"cannot be replaced, because it is {head.describe()}",
+            path=path,
+            hint="name a folder that does not exist yet",
+        )

@@ -1,0 +1,40 @@
+"""Settings of the decision: the table [decide] of a config file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ontodex.decide.rules import RULES
+
+if TYPE_CHECKING:
+    RuleName = str
+else:
+    RuleName = Literal[tuple(RULES)]  # so that a wrong name is answered with the choices
+
+
+@dataclass(frozen=True)
+class DecideConfig:
+    """Settings of the decision."""
+
+    # top-k: the same number of labels for each document. threshold, per-label: one threshold for
+    # all labels, or one for each, tuned on dev. ofo: one for each label, learned online.
+    # expected-f: the set with the highest expected F.
+    rule: RuleName = "per-label"
+    top_k: int = 5  # labels per document, for the rule `top-k`
+    shrink: float = 50.0  # `per-label`: weight of the common threshold, in gold documents
+    prior: float = 50.0  # `ofo`: weight of the common threshold, in decisions; paper: 0
+    first_lambda: float = 0.5  # `ofo` without prior: the initial threshold
+    passes: int = 3  # `ofo`: passes over dev
+    ancestors: Literal["keep", "add", "drop"] = "keep"  # of the predicted labels
+    limit: int | None = None  # most labels of a set
+
+    def __post_init__(self) -> None:
+        if self.top_k < 1 or self.passes < 1:
+            raise ValueError("top_k and passes must be at least 1")
+        if self.shrink < 0 or self.prior < 0:
+            raise ValueError("shrink and prior must not be negative")
+        if not 0 <= self.first_lambda <= 1:
+            raise ValueError(f"first_lambda must be in [0, 1], not {self.first_lambda}")
+        if self.limit is not None and self.limit < 1:
+            raise ValueError(f"limit must be at least 1, not {self.limit}")

@@ -1,0 +1,149 @@
+"""Settings that were renamed: run folders and TOML files with the old names still load.
+
+Each row says what a setting was called, what it is called now, which systems have it (all, where
+none is named), and what its values are called now where they changed too.
+
+`translate_old_names` serves config files and `--set`. `config.build` calls `translate_saved`, which
+serves the settings that systems keep in their own files of a run folder.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+Table = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """One renamed setting, as `table.key`."""
+
+    old: str
+    new: str
+    systems: tuple[str, ...] = ()  # that have it; none named = every system
+    values: Mapping[Any, Any] = field(default_factory=dict)  # old value -> new value
+
+
+# Settings of the training loop. Checkpoints hold them too.
+LOOP_NAMES = {
+    "batch": "batch_size",
+    "warmup": "warmup_steps",
+    "final_lr": "final_lr_ratio",
+    "clip": "max_grad_norm",
+    "average": "ema_rate",
+}
+NETWORKS = (
+    "averaged", "dxml", "attentionxml", "xmlrnn", "xmlcnn", "bowcnn", "lightattention",
+    "levelwise", "rankae",
+)  # fmt: skip
+ATTENTIVE = ("attentionxml", "xmlrnn", "lightattention", "levelwise")
+
+RENAMED: tuple[Renamed, ...] = (
+    Renamed("decide.rule", "decide.rule", values={"top": "top-k"}),
+    Renamed("decide.top", "decide.top_k"),
+    *(Renamed(f"model.train.{o}", f"model.train.{n}", NETWORKS) for o, n in LOOP_NAMES.items()),
+    *(
+        Renamed(f"model.pointer.train.{o}", f"model.pointer.train.{n}", ("levelwise",))
+        for o, n in LOOP_NAMES.items()
+    ),
+    Renamed("model.reader", "model.word_aggregation", ("levelwise",)),
+    Renamed("model.sets", "model.keyword_encoder", ("levelwise",)),
+    Renamed("model.set_windows", "model.keyword_windows", ("levelwise",)),
+    Renamed("model.set_maps", "model.keyword_maps", ("levelwise",)),
+    Renamed("model.keyword_count", "model.keyword_min_count", ("levelwise",)),
+    Renamed("model.row_norm", "model.max_norm", ("levelwise",)),
+    Renamed("model.categories", "model.categories", ("levelwise",), {"dealt": "balanced"}),
+    Renamed("model.move_odds", "model.logit_shift", ("levelwise",)),
+    Renamed("model.second", "model.pass2_init", ("levelwise",), {"anew": "scratch"}),
+    Renamed("model.second_epochs", "model.pass2_epochs", ("levelwise",)),
+    Renamed("model.second_lr", "model.pass2_lr_factor", ("levelwise",)),
+    Renamed("model.pointer.share", "model.pointer.candidate_threshold_ratio", ("levelwise",)),
+    Renamed("model.pointer.odds", "model.pointer.candidate_odds", ("levelwise",)),
+    Renamed("model.pointer.coverage", "model.pointer.coverage_weight", ("levelwise",)),
+    Renamed("model.value", "model.value_dim", ATTENTIVE),
+    Renamed("model.way", "model.path_scoring", ("lightattention",)),
+    Renamed("model.learned", "model.train_beam_ratio", ("lightattention",)),
+    Renamed("model.sides", "model.margin_reduction", ("rankae",)),
+    Renamed("model.balance", "model.reconstruction_weight", ("rankae",)),
+    Renamed("model.direct", "model.direct_weight", ("rankae",)),
+    Renamed("model.spread", "model.whiten_labels", ("dxml",)),
+)
+
+
+def translate_old_names(tables: Mapping[str, Any], *, names_them: bool = True) -> Table:
+    """Return the tables with old names and values replaced by those of today, with a warning.
+
+    The warning names each renamed setting, or with `names_them` = False only their number; then
+    the names are logged for debugging.
+    """
+    translated: Table = copy.deepcopy(dict(tables))
+    system = translated.get("model", {}).get("name")
+    replaced = [
+        f"{row.old} is now {row.new}"
+        for row in RENAMED
+        if (not row.systems or system in row.systems) and _rename(translated, row)
+    ]
+    if replaced and names_them:
+        logger.warning("settings with old names were understood: %s", "; ".join(replaced))
+    elif replaced:
+        logger.warning("%d settings of this run were renamed since it was trained", len(replaced))
+        logger.debug("renamed settings: %s", "; ".join(replaced))
+    return translated
+
+
+def translate_saved(
+    table: Mapping[str, Any], where: str, *, accepts: Callable[[str, Any], bool]
+) -> Table:
+    """Return the table named `where` as a system of version 0.1 saved it, with today's names.
+
+    `accepts(setting, value)` says whether the system has a setting, as `table.key`, and takes this
+    value for it. So rows of other systems change nothing here.
+    """
+    tables: Table = copy.deepcopy({where: dict(table)})
+    for row in RENAMED:
+        if not row.old.startswith(f"{where}."):
+            continue
+        *path, old = row.old.split(".")
+        inner = _inner(tables, path)
+        if inner is None or old not in inner or accepts(row.old, inner[old]):
+            continue
+        if accepts(row.new, _new_value(row, inner[old])):
+            _rename(tables, row)
+    return dict(tables[where])
+
+
+def _new_value(row: Renamed, value: Any) -> Any:
+    is_hashable = not isinstance(value, list | dict)
+    return row.values.get(value, value) if is_hashable else value
+
+
+def _rename(tables: Table, row: Renamed) -> bool:
+    """Rename one setting in place where it is there under its old name or with an old value."""
+    *path, old = row.old.split(".")
+    *new_path, new = row.new.split(".")
+    table = _inner(tables, path)
+    if table is None or old not in table:
+        return False
+    value = table[old]
+    renamed = _new_value(row, value)
+    if old == new and path == new_path and renamed == value:
+        return False
+    del table[old]
+    target = tables
+    for step in new_path:
+        target = target.setdefault(step, {})
+    target.setdefault(new, renamed)
+    return True
+
+
+def _inner(tables: Table, path: list[str]) -> Table | None:
+    table: Any = tables
+    for step in path:
+        table = table.get(step) if isinstance(table, dict) else None
+    return table if isinstance(table, dict) else None

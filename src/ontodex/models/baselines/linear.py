@@ -1,0 +1,235 @@
+"""One linear classifier per label (one-vs-rest) on TF-IDF or any other features.
+
+    documents ─ features ─ w_l · x + b_l ─ 1 / (1 + exp(-2 score)) ─ calibrated on dev
+      (n)        (n, d)        (n, l)                  (n, k)
+
+Each classifier is liblinear's L2-regularised squared-hinge SVM. Solving every classifier on all
+documents would take most of an hour. `fit_labels` solves it on active sets instead, with the same
+accuracy (docs/papers/linear.md).
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
+
+from ontodex.config import build, check_seed
+from ontodex.decide.calibrate import Calibration
+from ontodex.errors import UntrainedError, require
+from ontodex.features.matrix import MatrixConfig, MatrixFeatures
+from ontodex.io.tensors import load_csr, save_csr
+from ontodex.io.threads import count_cores, make_blocks, map_in_threads
+from ontodex.models.baselines.model_json import ModelJson, load_model_json, save_model_json
+from ontodex.models.baselines.sparse_rows import (
+    add_bias,
+    calibrate_on_dev,
+    score_all,
+    select_seen_labels,
+    to_csr,
+    transpose_weights,
+    weigh_spans,
+)
+from ontodex.types import Corpus, Doc, LabelSpace, Ranking
+from ontodex.types.answers import Span
+
+logger = logging.getLogger(__name__)
+
+Mask = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+_JOB_LABELS = 128  # labels of one job of a worker process
+_BLOCK_SCORES = 2**21  # of one thread when ranking (8 MiB)
+_SMALL = 2**19  # up to so many values in the matrix, liblinear on all documents is faster
+_FIRST_NEGATIVES = 100  # documents without the label to start from, at least
+_ROUNDS = 8
+_TOLERANCE = 0.1  # liblinear's own stopping tolerance for this solver
+
+
+@dataclass(frozen=True)
+class LinearConfig(MatrixConfig):
+    """Settings of `linear`, including those of its features."""
+
+    cost: float = 1.0  # liblinear's C: weight of errors against the length of w
+    prune: float = 0.05  # weights closer to 0 are dropped
+    workers: int = 0  # processes that train; 0 = one for each core, or one for a small corpus
+    seed: int = 0  # of the order in which liblinear visits documents
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.cost <= 0:
+            raise ValueError(f"cost must be above 0, not {self.cost}")
+        if self.prune < 0 or self.workers < 0:
+            raise ValueError("prune and workers must not be negative")
+        check_seed(self)
+
+
+class LinearSystem:
+    """One-vs-rest linear classifiers: the baseline of the networks."""
+
+    Config = LinearConfig
+
+    def __init__(self, config: LinearConfig, *, device: str = "cpu") -> None:
+        self.config = config
+        self.features = MatrixFeatures(config)
+        self.weights: csr_array | None = None  # (features + bias, labels)
+        self.calibration = Calibration.identity()
+
+    def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
+        self.refit(train, labels)
+        self.calibration = calibrate_on_dev(self._rank, dev, labels.gold(dev))
+
+    def refit(self, train: Corpus, labels: LabelSpace) -> None:
+        rows = to_csr(self.features.fit(train))
+        gold = select_seen_labels(train, labels)
+        self.weights = transpose_weights(fit_classifiers(rows, gold, self.config))
+        logger.info("%s classifiers, %s weights", f"{len(labels):,}", f"{self.weights.nnz:,}")
+
+    def rank(self, corpus: Corpus, k: int) -> Ranking:
+        return self.calibration.apply(self._rank(corpus, k))
+
+    def _rank(self, corpus: Corpus, k: int) -> Ranking:
+        weights = self._require_weights()
+        rows = add_bias(to_csr(self.features.transform(corpus)))
+        size = min(_BLOCK_SCORES // weights.shape[1], -(-rows.shape[0] // count_cores()))
+
+        def rank(block: slice) -> Ranking:
+            return Ranking.top(1 / (1 + np.exp(-2 * score_all(rows[block], weights))), k)
+
+        return Ranking.join(list(map_in_threads(rank, make_blocks(rows.shape[0], size))), k)
+
+    def explain(self, doc: Doc, column: int) -> Sequence[Span]:
+        """Return value x weight for every word of the label's classifier."""
+        weights = self._require_weights()
+        if column >= weights.shape[1]:
+            return []
+        return weigh_spans(self.features, doc, csr_array(weights[:, [column]].T))
+
+    def save(self, folder: Path) -> None:
+        save_csr(folder, "weights", self._require_weights())
+        self.features.save(folder)
+        save_model_json(folder, self.config, self.calibration)
+
+    @classmethod
+    def load(cls, folder: Path, labels: LabelSpace, *, device: str = "cpu") -> Self:
+        about = load_model_json(folder, ModelJson)
+        model = cls(build(LinearConfig, about.config, "model"), device=device)
+        model.features = MatrixFeatures.load(folder)
+        shape = (model.features.n_features + 1, labels.n_seen)
+        model.weights, _ = load_csr(folder, "weights", shape)
+        model.calibration = about.calibration
+        return model
+
+    def _require_weights(self) -> csr_array:
+        if self.weights is None:
+            raise UntrainedError("linear")
+        return self.weights
+
+
+def fit_classifiers(rows: csr_array, gold: csr_array, config: LinearConfig) -> csr_array:
+    """Fit all classifiers (labels, features + bias), in one process for each core.
+
+    A small corpus is fitted in one process: starting more would take longer than the fit.
+    """
+    svm = require("sklearn.svm", extra="learn", purpose="the system `linear`")
+    joblib = require("joblib", extra="learn", purpose="training `linear` in several processes")
+    by_label = gold.tocsc()
+    # A job takes every n-th label, so that no job has all the frequent ones.
+    order = np.argsort(-np.diff(by_label.indptr), kind="stable")
+    n_jobs = max(1, -(-gold.shape[1] // _JOB_LABELS))
+    jobs = [order[job::n_jobs] for job in range(n_jobs)]
+    workers = min(config.workers or (1 if rows.nnz <= _SMALL else count_cores()), n_jobs)
+    with joblib.parallel_config("loky", idle_worker_timeout=10):  # idle workers free their memory
+        found = joblib.Parallel(n_jobs=workers)(
+            joblib.delayed(fit_labels)(rows, csr_array(by_label[:, labels]), config, svm.LinearSVC)
+            for labels in jobs
+        )
+    in_column_order = np.argsort(np.concatenate(jobs))
+    return csr_array(vstack(found, format="csr")[in_column_order])
+
+
+def fit_labels(rows: csr_array, gold: csr_array, config: LinearConfig, svc: Any) -> csr_array:
+    """Fit the classifiers of some labels (labels, features + bias) on active sets.
+
+    Almost every document without a label scores below -1 and does not change its classifier. So a
+    classifier is first solved on the documents with the label and the most similar others. Then all
+    documents are scored, those within the margin are added, and it is solved again until none is
+    missing. The mean document, weighted by their number, replaces the documents left out.
+    """
+    has = gold.toarray().astype(bool)  # (n, l)
+    mean = csr_array(rows.mean(axis=0)[None, :].astype(np.float32))
+    mean.data[mean.data < 1e-3] = 0
+    mean.eliminate_zeros()
+    active = np.ones_like(has) if rows.nnz <= _SMALL else has | _select_similar(rows, gold, has)
+    weights = np.zeros((gold.shape[1], rows.shape[1] + 1), dtype=np.float32)
+    unsolved = np.arange(gold.shape[1])
+    for _ in range(_ROUNDS):
+        for label in unsolved:
+            weights[label] = _solve(rows, has[:, label], active[:, label], mean, config, svc)
+        scores = rows @ np.ascontiguousarray(weights[unsolved, :-1].T) + weights[unsolved, -1]
+        missed = ~active[:, unsolved] & (scores > -1 + _TOLERANCE)
+        again = missed.any(axis=0)
+        if not again.any():
+            break
+        unsolved, missed, scores = unsolved[again], missed[:, again], scores[:, again]
+        active[:, unsolved] |= _select_largest(scores, missed, active[:, unsolved].sum(axis=0))
+    weights[:, :-1][np.abs(weights[:, :-1]) < config.prune] = 0
+    return csr_array(weights)
+
+
+def _solve(
+    rows: csr_array, has: Mask, active: Mask, mean: csr_array, config: LinearConfig, svc: Any
+) -> NDArray[np.float32]:
+    """Fit one classifier on the active documents and the mean document."""
+    left_out = int(np.count_nonzero(~active))
+    if has.all():
+        return np.eye(1, rows.shape[1] + 1, rows.shape[1], dtype=np.float32)[0]  # always 1
+    chosen = [rows[active], mean] if left_out else [rows[active]]
+    targets = np.append(has[active], [False] if left_out else [])
+    weight = np.append(np.ones(np.count_nonzero(active)), [left_out] if left_out else [])
+    small = vstack(chosen, format="csr")
+    small.has_sorted_indices = True  # as `rows` and `mean` have; saves liblinear's wrapper a sort
+    solver = _run_liblinear(small, targets.astype(bool), weight, config, svc)
+    return np.append(solver.coef_[0], solver.intercept_[0]).astype(np.float32)
+
+
+def _run_liblinear(
+    small: csr_array, targets: Mask, weight: Floats, config: LinearConfig, svc: Any
+) -> Any:
+    """Run liblinear's dual solver, or the slower primal one where the dual does not converge."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        try:
+            return svc(C=config.cost, tol=_TOLERANCE, dual=True, random_state=config.seed).fit(
+                small, targets, sample_weight=weight
+            )
+        except ConvergenceWarning:
+            return svc(C=config.cost, tol=1e-3, dual=False).fit(
+                small, targets, sample_weight=weight
+            )
+
+
+def _select_similar(rows: csr_array, gold: csr_array, has: Mask) -> Mask:
+    """Select for each label as many documents without it as with it, nearest to its centroid."""
+    centroids = (rows.T @ gold.astype(np.float32)).toarray()
+    return _select_largest(rows @ centroids, ~has, has.sum(axis=0))
+
+
+def _select_largest(scores: NDArray[np.float32], allowed: Mask, count: NDArray[np.int64]) -> Mask:
+    """Mark the largest allowed scores of each column: `count`, or at least _FIRST_NEGATIVES."""
+    chosen = np.zeros(scores.shape, dtype=bool)
+    for column, wanted in enumerate(np.maximum(count, _FIRST_NEGATIVES).tolist()):
+        docs = np.flatnonzero(allowed[:, column])
+        if wanted < len(docs):
+            docs = docs[np.argpartition(-scores[docs, column], wanted)[:wanted]]
+        chosen[docs, column] = True
+    return chosen

@@ -1,0 +1,52 @@
+"""The document as a set of words: a layer beside the sequence encoders.
+
+tokens (n,t) ─ distinct words and their weights (n,t) ─ weighted sum of vectors ─ ReLU (n,w)
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class WordBag(nn.Module):
+    """The weighted sum of vectors of a document's words, through ReLU."""
+
+    WORD_DROPOUT = 0.2  # share of a document's words left out in training
+    GAIN = 4.0  # scales the sum so that optimizer steps change it as much as an LSTM's states
+
+    def __init__(self, n_words: int, width: int, dropout: float) -> None:
+        super().__init__()
+        self.words = nn.Embedding(n_words, width, padding_idx=0)
+        nn.init.normal_(self.words.weight, std=0.1)
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        words, weights = weigh_words(tokens)  # (n, t), (n, t)
+        weights = F.dropout(weights, self.WORD_DROPOUT, self.training).to(self.bias.dtype)
+        total = F.embedding_bag(words, self.words.weight, mode="sum", per_sample_weights=weights)
+        return self.drop(F.relu(self.GAIN * total + self.bias))  # (n, w)
+
+    def explain_logit(self, tokens: Tensor, output: Tensor) -> Tensor:
+        """Return (n, t): the contribution of each token to a logit that is the bag times `output`
+        (w,). The contribution of a repeated word is divided among its tokens."""
+        count = (tokens[:, :, None] == tokens[:, None]).sum(-1)  # (n, t)
+        weights = (1 + count.log()) * (tokens != 0)
+        length = (weights.square() / count).sum(1, keepdim=True).sqrt().clamp(min=1e-12)
+        added = self.words(tokens) * (self.GAIN * weights / length / count)[..., None]  # (n, t, w)
+        is_active = added.sum(1) + self.bias > 0  # (n, w): units that pass the ReLU
+        return torch.einsum("ntw,nw->nt", added, is_active * output)
+
+
+def weigh_words(tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """Return (words (n, t), weights (n, t)): each distinct word of a document with weight
+    1 + log count, rows scaled to length 1; repetitions and padding (0) have weight 0."""
+    words = tokens.sort(dim=1).values
+    is_first = F.pad(words[:, 1:] != words[:, :-1], (1, 0), value=True)
+    number = is_first.cumsum(dim=1) - 1  # index of the distinct word within its row
+    count = torch.zeros(words.shape, device=words.device)
+    count.scatter_add_(1, number, torch.ones_like(count))
+    weights = (1 + count.gather(1, number).log()) * (is_first & (words != 0))
+    return words, F.normalize(weights, dim=1)

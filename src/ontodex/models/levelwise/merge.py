@@ -1,0 +1,249 @@
+"""From the predictions of the levels to one label set and one ranking (section 2.2).
+
+rankings of levels ─ OFO thresholds ─ pointer generator, sampling or union ─ label set
+label set, calibrated rankings ─ one score for all labels ─ ranking
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from ontodex.decide.calibrate import Calibration
+from ontodex.evaluation.sets import count_by_document, micro
+from ontodex.io.tensors import read_tensors, save_tensors
+from ontodex.models.levelwise.config import LevelwiseConfig
+from ontodex.models.levelwise.levels import join_levels, select_gold
+from ontodex.models.levelwise.pointer import CandidateLabels, Hierarchy, Pointer
+from ontodex.models.levelwise.stage_cache import Arrays, StageCache
+from ontodex.models.levelwise.thresholds import (
+    DEPTH,
+    Sampling,
+    Thresholds,
+    apply_thresholds,
+    compare_with_thresholds,
+    is_in_ranking,
+)
+from ontodex.models.weights import SHARD_BYTES
+from ontodex.types import PADDING, Ranking
+from ontodex.types.answers import PredictionResult, SetAttention
+
+logger = logging.getLogger(__name__)
+
+MIN_GAIN = 0.003  # of micro-F on dev; smaller differences are chance
+
+Rankings = Sequence[Ranking]  # one per level
+
+
+class Predictions(NamedTuple):
+    """The predictions of all levels for some documents, and their gold labels."""
+
+    rankings: Rankings
+    gold: csr_array
+
+
+@dataclass(frozen=True)
+class MergeJson:
+    """The values that `Merge.save` returns."""
+
+    sampling: Sampling
+    level_calibration: tuple[Calibration, ...]
+    calibration: Calibration
+
+
+class Merge:
+    """Merges the predictions of all levels in the last pass.
+
+    Every call takes the OFO thresholds, because decisions of curators change them.
+    """
+
+    def __init__(self, config: LevelwiseConfig, hierarchy: Hierarchy, device: str) -> None:
+        self.config, self.hierarchy, self.device = config, hierarchy, device
+        self.sampling: Sampling | None = None
+        self.pointer: Pointer | None = None
+        self.level_calibration: list[Calibration] = []
+        self.calibration = Calibration.identity()
+
+    def fit(
+        self,
+        train: Predictions,
+        dev: Predictions,
+        thresholds: Thresholds,
+        stages: StageCache,
+        label_vectors: NDArray[Any] | None,
+    ) -> None:
+        """Learn to merge from the out-of-fold predictions for the training documents."""
+        gold = select_gold(train.gold, np.arange(self.hierarchy.n_answers))
+        self.sampling = Sampling.fit(self.join_predictions(train.rankings, thresholds), gold)
+        if self.config.merge == "pointer":
+
+            def train_pointer(folder: Path | None) -> Arrays:
+                pointer = Pointer(self.config.pointer, self.hierarchy, self.device)
+                pointer.fit(
+                    self.make_candidates(train.rankings, thresholds),
+                    gold,
+                    self.make_candidates(dev.rankings, thresholds),
+                    dev.gold,
+                    folder,
+                    label_vectors,
+                    stages.format_title("pointer generator"),
+                )
+                return pointer.to_tensors()
+
+            self._load_pointer(
+                stages.get_or_train("pointer", train_pointer), "the training stage of the pointer"
+            )
+        self._calibrate(dev, thresholds)
+
+    def _calibrate(self, dev: Predictions, thresholds: Thresholds) -> None:
+        self.level_calibration = [
+            Calibration.fit(ranking, dev.gold) if len(ranking) else Calibration.identity()
+            for ranking in dev.rankings
+        ]
+        if dev.gold.shape[0]:
+            label_sets = self._choose_sets(dev.rankings, thresholds)
+            self.calibration = Calibration.fit(self._score_all(dev.rankings, label_sets), dev.gold)
+            if self.config.merge == "pointer":
+                self._warn_if_pointer_loses(dev, label_sets, thresholds)
+
+    def _warn_if_pointer_loses(
+        self, dev: Predictions, label_sets: Ranking, thresholds: Thresholds
+    ) -> None:
+        """Warn where the union of the levels has a higher micro-F on dev."""
+        union = self.join_predictions(dev.rankings, thresholds)
+        own, plain = (
+            micro(count_by_document(dev.gold, sets))["MiF"] for sets in (label_sets, union)
+        )
+        if plain - own >= MIN_GAIN:
+            logger.warning(
+                "micro-F on dev is %.1f with the pointer generator and %.1f with all labels above "
+                "their thresholds; --set model.merge=threshold would predict better label sets",
+                100 * own,
+                100 * plain,
+            )
+
+    def predict(self, rankings: Rankings, thresholds: Thresholds, k: int) -> PredictionResult:
+        """Return the ranking, the label sets and the standalone probabilities of the levels."""
+        merged = self._choose_sets(rankings, thresholds)
+        scored = self._score_all(rankings, merged)
+        label_sets = scored.keep(is_in_ranking(scored, merged)).cut(merged.k)
+        return PredictionResult(
+            self.calibration.apply(scored.cut(k)),
+            self.calibration.apply(label_sets),
+            self._calibrate_levels(rankings).cut(k),
+        )
+
+    def join_predictions(self, rankings: Rankings, thresholds: Thresholds) -> Ranking:
+        """Return the labels of all levels above their OFO thresholds, without clusters."""
+        return self.drop_clusters(self._join_above(rankings, thresholds))
+
+    def join_candidates(self, rankings: Rankings, thresholds: Thresholds) -> Ranking:
+        """Return the labels and clusters that the pointer generator reads: those that reach
+        `candidate_threshold_ratio` of their OFO threshold."""
+        ratio = self.config.pointer.candidate_threshold_ratio
+        return self._join_above(rankings, ratio * thresholds)
+
+    def make_candidates(self, rankings: Rankings, thresholds: Thresholds) -> CandidateLabels:
+        """Return the input of the pointer generator."""
+        joined = self.join_candidates(rankings, thresholds)
+        probabilities = joined.probabilities
+        if self.config.pointer.candidate_odds == "threshold":
+            probabilities = compare_with_thresholds(joined, thresholds)
+        return CandidateLabels.of(joined.columns, probabilities, self.hierarchy.level)
+
+    def drop_clusters(self, ranking: Ranking) -> Ranking:
+        """Return the ranking without clusters, which are never part of a label set."""
+        if not self.hierarchy.n_clusters:
+            return ranking
+        return ranking.keep(ranking.columns < self.hierarchy.n_answers)
+
+    def _join_above(self, rankings: Rankings, thresholds: Thresholds) -> Ranking:
+        best = [ranking.cut(DEPTH) for ranking in rankings]
+        return join_levels(apply_thresholds(best, thresholds))
+
+    def _choose_sets(self, rankings: Rankings, thresholds: Thresholds) -> Ranking:
+        """Return the label set of each document."""
+        if self.config.merge == "pointer":
+            assert self.pointer is not None
+            return self.pointer.decode(self.make_candidates(rankings, thresholds))
+        union = self.join_predictions(rankings, thresholds)
+        if self.config.merge == "threshold":
+            return union
+        assert self.sampling is not None
+        return self.sampling.merge(union)
+
+    def _calibrate_levels(self, rankings: Rankings) -> Ranking:
+        """Return the labels of all levels, each calibrated within its level."""
+        levels = zip(rankings, self.level_calibration, strict=True)
+        calibrated = [calibration.apply(ranking) for ranking, calibration in levels]
+        return self.drop_clusters(join_levels(calibrated))
+
+    def _score_all(self, rankings: Rankings, label_sets: Ranking) -> Ranking:
+        """Return all labels with one score.
+
+        Labels that the pointer generator decoded have scores in the upper half of [0, 1], the
+        others in the lower half.
+        """
+        union = self._calibrate_levels(rankings)
+        if self.config.merge != "pointer":
+            return union
+        # Labels that no level has among its best, for any depth of the ranking.
+        best = join_levels([ranking.cut(DEPTH) for ranking in rankings])
+        generated = label_sets.keep(~is_in_ranking(label_sets, best))
+        union = union.keep(~is_in_ranking(union, generated))
+        columns = np.hstack([union.columns, generated.columns])
+        p = np.hstack([union.probabilities, generated.probabilities])
+        is_decoded = np.hstack([is_in_ranking(union, label_sets), generated.columns != PADDING])
+        return Ranking.sort(columns, (p + is_decoded) / 2, columns.shape[1])
+
+    def explain_set(self, rankings: Rankings, thresholds: Thresholds) -> SetAttention:
+        """Return the steps of the pointer generator for the one document of these rankings."""
+        assert self.pointer is not None
+        steps = self.pointer.explain_set(self.make_candidates(rankings, thresholds))
+        joined = self.join_candidates(rankings, thresholds)
+        probabilities = joined.scores(len(self.hierarchy.level)).toarray()[0, steps.predicted]
+        # The pointer generator reads and emits clusters too, but they have no name to show.
+        n_answers = self.hierarchy.n_answers
+        predicted, chosen = steps.predicted < n_answers, steps.chosen < n_answers
+        return SetAttention(
+            predicted=steps.predicted[predicted],
+            predicted_probabilities=probabilities[predicted],
+            predicted_levels=steps.predicted_levels[predicted],
+            chosen=steps.chosen[chosen],
+            chosen_probabilities=steps.chosen_probabilities[chosen],
+            generated=steps.generated[chosen],
+            attention=steps.attention[np.ix_(chosen, predicted)],
+            level_attention=steps.level_attention[chosen],
+            coverage=steps.coverage[chosen],
+        )
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        """Write the pointer generator; return everything else as JSON values."""
+        assert self.sampling is not None
+        if self.pointer is not None:
+            save_tensors(folder, "pointer", self.pointer.to_tensors(), shard_bytes=SHARD_BYTES)
+        return {
+            "sampling": self.sampling.to_json(),
+            "level_calibration": [one.to_json() for one in self.level_calibration],
+            "calibration": self.calibration.to_json(),
+        }
+
+    def load(self, folder: Path, about: MergeJson) -> Self:
+        """Read what `save` wrote and returned."""
+        self.sampling, self.calibration = about.sampling, about.calibration
+        self.level_calibration = list(about.level_calibration)
+        if self.config.merge == "pointer":
+            self._load_pointer(read_tensors(folder, "pointer"), folder / "pointer.safetensors")
+        return self
+
+    def _load_pointer(self, pointer: Arrays, source: Path | str) -> None:
+        self.pointer = Pointer.load(
+            self.config.pointer, self.hierarchy, pointer, source=source, device=self.device
+        )

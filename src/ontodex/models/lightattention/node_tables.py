@@ -1,0 +1,105 @@
+"""Tables of node parameters: one row a node, trained by row, saved in fp16, memory-mapped.
+
+In training a table is an embedding with a sparse gradient, of the rows that were read. Afterwards
+it is a `FrozenTable`, in memory or in a mapped file. Both map node numbers to rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from torch import Tensor, nn
+
+from ontodex.io.tensors import TensorSpec, load_tensors, save_tensors
+from ontodex.models.lightattention.scorers import NodeVector
+from ontodex.models.trees.label_tree import LabelTree
+from ontodex.models.weights import SHARD_BYTES
+
+MAPPED_BYTES = 2**28  # tables of more than this are saved as one file, which can be mapped
+
+
+class FrozenTable(nn.Module):
+    """The fp16 rows of a trained table. On a CPU only the rows asked for are read."""
+
+    def __init__(self, rows: NDArray[np.float16], device: torch.device) -> None:
+        super().__init__()
+        self.rows = rows
+        self.on_gpu = None
+        if device.type != "cpu":
+            self.on_gpu = torch.from_numpy(rows.copy()).to(device)
+
+    def forward(self, nodes: Tensor) -> Tensor:
+        if self.on_gpu is not None:
+            return self.on_gpu[nodes].float()
+        return torch.from_numpy(self.rows[nodes.numpy()]).float()
+
+
+def row_width(vectors: Sequence[NodeVector]) -> int:
+    """Return the numbers in a row: these vectors and a bias."""
+    return sum(vector.width for vector in vectors) + 1
+
+
+def create_table(
+    vectors: Sequence[NodeVector], odds: Tensor, device: torch.device, *, sparse: bool = False
+) -> nn.Embedding:
+    """Create rows of these vectors and a bias, which starts at the node's log-odds."""
+    rows = torch.empty(len(odds), row_width(vectors), device=device)
+    parts = rows[:, :-1].split([vector.width for vector in vectors], dim=-1)
+    for part, vector in zip(parts, vectors, strict=True):
+        part.normal_(std=vector.std)
+    rows[:, -1] = odds.to(device)
+    return nn.Embedding.from_pretrained(rows, freeze=False, sparse=sparse)
+
+
+def freeze_table(table: nn.Embedding) -> FrozenTable:
+    """Return the trained rows, rounded to fp16."""
+    rows = table.weight.detach()
+    return FrozenTable(rows.half().cpu().numpy(), rows.device)
+
+
+def save_tables(folder: Path, tables: Mapping[str, FrozenTable]) -> None:
+    """Write tables; large ones as one file, so that it can be memory-mapped."""
+    arrays = {name: table.rows for name, table in tables.items()}
+    large = sum(array.nbytes for array in arrays.values()) > MAPPED_BYTES
+    save_tensors(folder, "tables", arrays, **({} if large else {"shard_bytes": SHARD_BYTES}))
+
+
+def load_tables(
+    folder: Path, shapes: Mapping[str, tuple[int, int]], device: torch.device
+) -> list[FrozenTable]:
+    """Read the tables of these names and shapes, memory-mapped where they are one file."""
+    # All values are checked now. The digests of the manifest have just read the whole file too.
+    specs = {name: TensorSpec(shape, "float16") for name, shape in shapes.items()}
+    arrays = load_tensors(folder, "tables", specs)
+    return [FrozenTable(arrays[name], device) for name in shapes]
+
+
+def compute_node_log_odds(tree: LabelTree, gold: csr_array, path_scoring: str) -> list[Tensor]:
+    """Return the initial bias of each node, for each level below the root.
+
+    It is the log-odds that a training document has a label below the node ("alone"); the
+    difference of that to the parent's ("sum"); or the log-odds among the documents of the parent,
+    as in training ("product").
+    """
+    document = np.repeat(np.arange(gold.shape[0]), np.diff(gold.indptr))
+    counts_above, above = np.array([gold.shape[0]]), np.zeros(1)
+    odds = []
+    for level in range(1, tree.height + 2):
+        n_nodes = tree.count_nodes(level)
+        pairs = np.unique(document * n_nodes + tree.find_nodes(level)[gold.indices])
+        counts = np.bincount(pairs % n_nodes, minlength=n_nodes)
+        parent = np.repeat(np.arange(len(above)), np.diff(tree.first[level - 1]))
+        among = counts_above[parent] if path_scoring == "product" else gold.shape[0]
+        logits = _logit((counts + 0.5) / (among + 1))
+        odds.append(torch.from_numpy(logits - above[parent]).float())
+        counts_above, above = counts, logits if path_scoring == "sum" else np.zeros(n_nodes)
+    return odds
+
+
+def _logit(p: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.log(p / (1 - p))

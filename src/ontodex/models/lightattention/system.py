@@ -1,0 +1,200 @@
+"""LightAttention: label attention over the candidates that a label tree proposes.
+
+D. Zhu, S. Teng, J. Huang, manuscript, BNU-HKBU United International College.
+
+    label vectors ─ label tree ─ network: generators down the tree, a discriminator of labels
+
+The cost of a step or of a prediction grows with the candidates, not with the labels: only the rows
+of candidates are read, and only they are trained. Deviations: docs/papers/lightattention.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Self, cast
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor, nn
+
+from ontodex.decide.calibrate import Calibration
+from ontodex.errors import UntrainedError
+from ontodex.features.tfidf import Tfidf, TfidfConfig
+from ontodex.features.tokens import Tokens
+from ontodex.models import weights
+from ontodex.models.layers.ragged import Ragged
+from ontodex.models.lightattention.config import LightAttentionConfig
+from ontodex.models.lightattention.network import TreeNetwork
+from ontodex.models.lightattention.node_tables import (
+    FrozenTable,
+    compute_node_log_odds,
+    create_table,
+    freeze_table,
+    load_tables,
+    row_width,
+    save_tables,
+)
+from ontodex.models.lightattention.scorers import GENERATORS, list_node_vectors
+from ontodex.models.lightattention.training import LevelTrainer, pick_labels, search_batch
+from ontodex.models.network_training import DEV_DEPTH
+from ontodex.models.readers import WordReader, find_word_vectors
+from ontodex.models.text_network import (
+    BestLabels,
+    load_description,
+    rank_documents,
+    save_description,
+)
+from ontodex.models.trees import label_tree
+from ontodex.models.trees.label_tree import LabelTree, compute_height
+from ontodex.types import Corpus, Doc, LabelSpace, Ranking
+from ontodex.types.answers import Span
+
+# From this many nodes on, a table below the top level is trained by row: a step reads few of them.
+ROW_UPDATE_NODES = 50_000
+
+
+class LightAttentionSystem:
+    """Explains a label by the contribution of each word to its logit."""
+
+    Config: ClassVar[type[LightAttentionConfig]] = LightAttentionConfig
+
+    def __init__(self, config: LightAttentionConfig, *, device: str = "cpu") -> None:
+        self.config, self.device = config, torch.device(device)
+        self.work: Path | None = None  # folder of checkpoints, where training may be resumed
+        self.reader = WordReader(config)
+        self.tree: LabelTree | None = None
+        self.network: TreeNetwork | None = None
+        self.n_labels = 0
+        self.calibration = Calibration.identity()
+
+    def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
+        settings, self.n_labels = self.config.train, labels.n_seen
+        tokens = self.reader.fit_tokens(train)
+        vectors = find_word_vectors(train, self.reader.vocabulary, seed=settings.seed)
+        torch.manual_seed(settings.seed)
+        gold = csr_array(labels.gold(train)[:, : self.n_labels])
+        self.tree = self.build_tree(tokens, gold, labels)
+        tables = create_tables(self.config, self.tree, gold, self.device)
+        self.network = self._build_network(self.tree, tables, vectors).to(self.device)
+        trainer = LevelTrainer(
+            self.config,
+            self.network,
+            self.reader.encode_tokens(tokens, self.device),
+            Ragged.of_gold(gold, self.n_labels, self.device),
+            self.encode(dev),
+            labels.gold(dev),
+        )
+        trainer.train(self.work)
+        if len(dev):
+            ranking = self._rank(trainer.dev_data, DEV_DEPTH)
+            self.calibration = Calibration.fit(ranking, trainer.dev_gold)
+        for scorer in self.network.scorers[1:]:
+            scorer.table = freeze_table(cast(nn.Embedding, scorer.table))
+
+    def build_tree(self, tokens: Tokens, gold: csr_array, labels: LabelSpace) -> LabelTree:
+        """Build the tree over the labels of the training documents."""
+        config, shape = self.config, compute_tree_shape(self.config, labels.n_seen)
+        if config.tree == "ontology":
+            return label_tree.build_ontology_tree(labels, **shape)
+        seen = TfidfConfig(min_df=config.min_count, max_length=config.max_length)
+        features = Tfidf.fit(tokens, seen).transform(tokens)
+        vectors = label_tree.build_label_vectors(features, gold)
+        return label_tree.build_tree(vectors, seed=config.train.seed, **shape)
+
+    def _build_network(
+        self, tree: LabelTree, tables: Sequence[nn.Module], vectors: Tensor | None
+    ) -> TreeNetwork:
+        return TreeNetwork(self.config, len(self.reader), tree, tables, vectors)
+
+    def rank(self, corpus: Corpus, k: int) -> Ranking:
+        self.check_fitted()
+        return self.calibration.apply(self._rank(self.encode(corpus), k))
+
+    def _rank(self, data: Ragged, k: int) -> Ranking:
+        """Return the k best labels of encoded documents, not calibrated."""
+        network = self.check_fitted()
+
+        def predict(batch: tuple[Tensor, ...], n_best: int) -> BestLabels:
+            return pick_labels(network, search_batch(network, batch, len(network.levels)), n_best)
+
+        return rank_documents(predict, data, k, self.n_labels)
+
+    def encode(self, corpus: Corpus) -> Ragged:
+        """Return documents as word ids on the device."""
+        return self.reader.encode(corpus, self.device)
+
+    def explain(self, doc: Doc, column: int) -> Sequence[Span]:
+        network, places = self.check_fitted(), self.reader.locate_words(doc)
+        if column >= self.n_labels or not places:
+            return []
+        tokens, lengths = self.encode(Corpus.of([doc])).pad(np.array([0]))
+        with torch.no_grad():
+            added = network.explain_logit(tokens, lengths, column)[0].tolist()
+        return [
+            Span(start, end, weight) for (start, end), weight in zip(places, added, strict=False)
+        ]
+
+    def check_fitted(self) -> TreeNetwork:
+        """Return the trained network; raise an error where there is none yet."""
+        if self.network is None:
+            raise UntrainedError(type(self).__name__)
+        return self.network
+
+    def save(self, folder: Path) -> None:
+        network = self.check_fitted()
+        assert self.tree is not None
+        weights.save_network(folder, "network", network)
+        self.tree.save(folder)
+        tables = {f"level-{i + 1}": scorer.table for i, scorer in enumerate(network.scorers)}
+        save_tables(folder, {n: t for n, t in tables.items() if isinstance(t, FrozenTable)})
+        self.reader.save(folder)
+        save_description(folder, self.config, self.n_labels, self.calibration)
+
+    @classmethod
+    def load(cls, folder: Path, labels: LabelSpace, *, device: str = "cpu") -> Self:
+        about = load_description(folder, cls.Config)
+        system = cls(about.config, device=device)
+        system.n_labels, system.calibration = about.n_labels, about.calibration
+        system.reader.load(folder)
+        system.tree = tree = LabelTree.load(folder, system.n_labels)
+        tables = load_node_tables(system.config, tree, folder, system.device)
+        with torch.device("meta"):  # saves the memory and time of weights that are read next
+            network = system._build_network(tree, tables, None)
+        weights.load_network(folder, "network", network)
+        system.network = network.to(system.device).eval()
+        return system
+
+
+def compute_tree_shape(config: LightAttentionConfig, n_labels: int) -> dict[str, int]:
+    """Return the arguments of `label_tree.build_tree` for the tree over this many labels."""
+    most = GENERATORS[config.generator].MAX_TOP_NODES
+    width = {"cluster": config.cluster, "children": config.children}
+    return {**width, "height": config.height or compute_height(n_labels, **width, most=most)}
+
+
+def create_tables(
+    config: LightAttentionConfig, tree: LabelTree, gold: csr_array, device: torch.device
+) -> list[nn.Module]:
+    """Return the untrained table of each level below the root."""
+    log_odds = compute_node_log_odds(tree, gold, config.path_scoring)
+    levels = zip(list_node_vectors(config, tree.height), log_odds, strict=True)
+    return [
+        create_table(own, odds, device, sparse=number > 0 and len(odds) >= ROW_UPDATE_NODES)
+        for number, (own, odds) in enumerate(levels)
+    ]
+
+
+def load_node_tables(
+    config: LightAttentionConfig, tree: LabelTree, folder: Path, device: torch.device
+) -> list[nn.Module]:
+    """Return the saved table of each level; that of the top level is a part of the network."""
+    top, *deeper = list_node_vectors(config, tree.height)
+    shapes = {
+        f"level-{level}": (tree.count_nodes(level), row_width(vectors))
+        for level, vectors in enumerate(deeper, start=2)
+    }
+    # Filled with the network's weights.
+    blank = torch.empty(tree.count_nodes(1), row_width(top), device="meta")
+    return [nn.Embedding.from_pretrained(blank, freeze=False), *load_tables(folder, shapes, device)]

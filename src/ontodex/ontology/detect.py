@@ -1,0 +1,107 @@
+"""Find the format of an ontology file by its content."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from ontodex.errors import DataError
+from ontodex.io.files import open_bytes
+from ontodex.ontology import mesh
+
+_HEAD = 64 * 2**10  # bytes that detection reads
+
+
+def detect_format(path: Path | str) -> str:
+    """Return the name of a file's format, by its first 64 KiB."""
+    path = Path(path)
+    with open_bytes(path) as file:
+        raw = file.read(_HEAD)
+    text = raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8", errors="replace")
+    head = text.lstrip()
+    # Not of `head`: a tab before the first child is the empty parent of an edge.
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    if len(raw) == _HEAD:
+        lines.pop()  # cut in the middle
+    lines = [line for line in lines if line.strip()]
+    for name, matches in _SIGNATURES.items():
+        if matches(head, lines):
+            return name
+    seen = f"it begins with {head[:60]!r}" if head else "it is empty"
+    raise DataError(
+        f"not a known ontology format; {seen}",
+        path=path,
+        hint=f"if you know the format, convert the file: ontodex convert {path} OUT.json "
+        f"--from FORMAT, where FORMAT is one of {', '.join(_SIGNATURES)}",
+    )
+
+
+_TRIPLE = re.compile(r'(?:<[^<>"\s]*>|_:\S+)\s+<[^<>"\s]*>\s')
+_TURTLE = re.compile(r"^[ \t]*(?:@prefix|@base|prefix|base)\s", re.MULTILINE | re.IGNORECASE)
+_XML_ROOT = re.compile(r"<(?![?!])(?:\w+:)?(\w+)")
+
+
+def _xml_root(head: str) -> str:
+    match = _XML_ROOT.search(head) if head.startswith("<") else None
+    return match[1] if match else ""
+
+
+def _is_mesh_row(line: str) -> bool:
+    columns = line.split("\t")
+    return len(columns) >= 4 and all(
+        mesh.TREE_NUMBER.fullmatch(number) for number in columns[3].split("|") if number
+    )
+
+
+def _are_edges(lines: list[str]) -> bool:
+    """Return whether each line is a pair of ids.
+
+    Ids between spaces must have a digit. Ids between tabs may be any text; if one has a space, some
+    child must be the parent of others.
+    """
+    for line in lines:
+        ends = line.split("\t") if "\t" in line else line.split()
+        if len(ends) != 2:
+            return False
+        if "\t" not in line and not all(re.search(r"\d", end) for end in ends):
+            return False
+    pairs = [line.split("\t") for line in lines if "\t" in line]
+    parents = {parent for parent, child in pairs if parent != child}
+    has_spaces = any(" " in end for pair in pairs for end in pair)
+    return bool(lines) and (not has_spaces or any(child in parents for _, child in pairs))
+
+
+# In the order of detection: the first format whose signature matches is taken.
+_SIGNATURES: dict[str, Callable[[str, list[str]], bool]] = {
+    "mesh-xml": lambda head, lines: _xml_root(head) == "DescriptorRecordSet",
+    "rdfxml": lambda head, lines: _xml_root(head) == "RDF",
+    "jsonld": lambda head, lines: head[:1] in ("{", "[") and bool(
+        re.search(r'"@(context|graph|id)"\s*:', head)
+    ),
+    "json": lambda head, lines: head[:1] in ("{", "["),
+    "mesh-ascii": lambda head, lines: head.startswith("*NEWRECORD"),
+    "obo": lambda head, lines: head.startswith("format-version:") or "[Term]" in lines,
+    "ntriples": lambda head, lines: bool(lines) and all(
+        _TRIPLE.match(line) and line.rstrip().endswith(".")
+        for line in lines
+        if not line.startswith("#")
+    ),
+    "turtle": lambda head, lines: bool(_TURTLE.search(head)),
+    "mesh-trees": lambda head, lines: bool(lines) and all(
+        mesh.TREE_NUMBER.fullmatch(line.rpartition(";")[2]) for line in lines
+    ),
+    "annif-tsv": lambda head, lines: bool(lines) and all(
+        re.match(r"<[^<>\t]+>\t", line) for line in lines
+    ),
+    "annif-csv": lambda head, lines: bool(lines) and bool(
+        {"uri"} < set(lines[0].replace('"', "").split(","))
+    ),
+    "mesh-tsv": lambda head, lines: bool(lines) and all(map(_is_mesh_row, lines)),
+    "edges": lambda head, lines: _are_edges(lines),
+    "labels": lambda head, lines: bool(lines) and not any(
+        "\t" in line or len(line) > 200 or "\ufffd" in line or "\0" in line for line in lines
+    ),
+}  # fmt: skip
+
+__all__ = ["detect_format"]

@@ -1,0 +1,231 @@
+"""The recipe of a training: corpora and an ontology in, a run folder out.
+
+settings ─ claim the folder ─ label space ─ fit ─ tune the decision on dev ─ save ─ manifest
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ontodex import __version__
+from ontodex.corpora.open import open_corpus
+from ontodex.corpora.split import set_aside
+from ontodex.errors import DataError
+from ontodex.io.device import choose_device, describe_machine, describe_thread_limit
+from ontodex.models.interface import Decides, Model, Refits, Resumes
+from ontodex.ontology.open import read_ontology, write_ontology
+from ontodex.runs.claim import LOCK, claim_data, claim_folder, remove_work
+from ontodex.runs.folder import save_labels, write_manifest
+from ontodex.runs.run import RANKS, Run, load
+from ontodex.runs.settings import RunSettings, merge_keywords, resolve
+from ontodex.training.clock import start_clock
+from ontodex.training.distributed import on_rank_zero
+from ontodex.types import Corpus, LabelSpace, Ontology, Ranking
+
+logger = logging.getLogger(__name__)
+
+
+def train(
+    model: str | None = None,
+    *,
+    train: str | Path | Corpus,
+    out: str | Path,
+    dev: str | Path | Corpus | None = None,
+    ontology: str | Path | Ontology | None = None,
+    device: str = "auto",
+    config: str | Path | Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Run:
+    """Train a system, write the run folder `out`, and return the run.
+
+    model       name of the system; docs/papers has a page for each
+    train, dev  a corpus or a path in any corpus format; without dev, a tenth of train is set aside
+    ontology    an ontology or a path in any ontology format
+    device      auto, cpu or cuda
+    config      a TOML file of settings, or its tables as a dict; keyword settings override it
+    settings    settings as keywords, by one rule:
+                labels={...} and decide={...} are the tables of these names, refit=True is the
+                setting of [train], loop={...} is the table [model.train] (epochs, lr, ...);
+                every other keyword is a setting of the table [model], with dicts for its tables
+
+    A training that was interrupted continues when it is called again with the same arguments.
+
+    >>> run = ontodex.train(
+    ...     "linear", train="train.jsonl", ontology="ontology.json", out="runs/linear",
+    ...     cost=2.0, decide={"rule": "top-k", "top_k": 2},
+    ... )
+    >>> run.settings.model.cost, run.settings.decide.top_k
+    (2.0, 2)
+    """
+    resolved = resolve(merge_keywords(model, config, settings))
+    out = Path(out)
+    # The folder is claimed before a file is read: a bad setting or folder is reported at once.
+    with claim_folder(out, resolved):
+        return _train(
+            resolved,
+            out,
+            train=_open(train),
+            dev=None if dev is None else _open(dev),
+            ontology=ontology if isinstance(ontology, Ontology | None) else read_ontology(ontology),
+            device=device,
+        )
+
+
+def _open(corpus: str | Path | Corpus) -> Corpus:
+    return corpus if isinstance(corpus, Corpus) else open_corpus(corpus)
+
+
+def _train(
+    settings: RunSettings,
+    out: Path,
+    *,
+    train: Corpus,
+    dev: Corpus | None,
+    ontology: Ontology | None,
+    device: str,
+) -> Run:
+    """Train in a claimed folder."""
+    if len(train) == 0:
+        raise DataError("the training corpus has no documents")
+    started = time.monotonic()
+    if dev is None:
+        train, dev = set_aside(train)
+    labels = _collect_labels(settings, train, ontology)
+    refuse_foreign_ontology(labels)
+    warn_suspicious_data(labels, dev)
+    on_rank_zero(lambda: _begin(labels, train, dev, out), "begin the run")
+    model = settings.model_class(settings.model, device=choose_device(device))
+    if isinstance(model, Resumes):
+        model.work = work = out / "work"
+        earlier = on_rank_zero(lambda: start_clock(work), "read the clock of the run")
+        started -= earlier or 0.0
+    model.fit(train, dev, labels)
+    ranking = _rank_dev(model, dev)
+    if isinstance(model, Refits) and settings.train.refit:
+        first = labels
+        labels = _refit(model, train.join(dev), first, settings, out)
+        ranking = _translate_columns(ranking, first, labels)
+    about = {
+        "ontodex": __version__,
+        "model": settings.name,
+        "train": {"documents": len(train), "key": train.key},
+        "dev": {"documents": len(dev), "key": dev.key},
+        "labels": labels.n_seen,
+        "train_seconds": round(time.monotonic() - started, 3),
+        "hardware": describe_machine(choose_device(device)) + describe_thread_limit(),
+    }
+    on_rank_zero(lambda: _save(model, settings, labels, dev, ranking, about, out), "save the run")
+    return load(out, device=device)
+
+
+def _collect_labels(settings: RunSettings, train: Corpus, ontology: Ontology | None) -> LabelSpace:
+    """Return the labels to learn; a corpus without any is refused."""
+    labels = LabelSpace.of(train, ontology, min_count=settings.labels.min_count)
+    if labels.n_seen == 0:
+        refuse_unlabelled(train, "training")
+        raise DataError(
+            f"no label is in {settings.labels.min_count:,} training documents or more",
+            hint="lower --set labels.min_count",
+        )
+    return labels
+
+
+def refuse_unlabelled(corpus: Corpus, which: str) -> None:
+    if not any(corpus.labels()):
+        raise DataError(f"no {which} document has a label", hint="give a labelled corpus")
+
+
+def refuse_foreign_ontology(labels: LabelSpace) -> None:
+    """Refuse an ontology that has none of the labels: it belongs to other documents."""
+    ontology, known = labels.ontology, labels.ids[: labels.n_seen]
+    if ontology is not None and not any(label in ontology for label in known):
+        raise DataError(
+            f"none of the {labels.n_seen:,} labels of the training documents is in the ontology: "
+            f"they are like {known[0]!r}, its concepts like {next(iter(ontology.ids), '')!r}",
+            hint="give the ontology that has them (--ontology), or none",
+        )
+
+
+def warn_suspicious_data(labels: LabelSpace, dev: Corpus) -> None:
+    """Warn of likely mistakes in the data before hours of training."""
+    known = labels.ids[: labels.n_seen]
+    warn_unknown_labels(known, labels.ontology, "training")
+    if set(known).isdisjoint(label for own in dev.labels() for label in own):
+        logger.warning(
+            "no dev document has a label that training documents have: thresholds and early "
+            "stopping, which dev should tune, keep their defaults"
+        )
+
+
+def warn_unknown_labels(labels: Sequence[str], ontology: Ontology | None, which: str) -> None:
+    """Warn of labels that are not in the ontology, where there is one."""
+    unknown = [label for label in labels if label not in (ontology or ())]
+    if ontology is not None and unknown:
+        logger.warning(
+            "%s of the %s labels of the %s documents are not in the ontology (%r is one): "
+            "they have no place there; `ontodex check` lists them",
+            f"{len(unknown):,}", f"{len(labels):,}", which, unknown[0],
+        )  # fmt: skip
+
+
+def _begin(labels: LabelSpace, train: Corpus, dev: Corpus, out: Path) -> None:
+    """Write the labels, the ontology and the keys of the data before training begins."""
+    claim_data(out, train=train, dev=dev, ontology=labels.ontology)
+    save_labels(labels, out / "labels.tsv")
+    if labels.ontology is not None:
+        write_ontology(labels.ontology, out / "ontology.json", "json")
+
+
+def _rank_dev(model: Model, dev: Corpus) -> Ranking | None:
+    """Rank dev for tuning the decision rule; a system that decides by itself uses no rule."""
+    return None if isinstance(model, Decides) else model.rank(dev, RANKS)
+
+
+def _refit(
+    model: Refits, documents: Corpus, first: LabelSpace, settings: RunSettings, out: Path
+) -> LabelSpace:
+    """Train on train and dev together; return the labels that the model then knows."""
+    if isinstance(model, Resumes):
+        model.work = out / "work" / "refit"
+    labels = LabelSpace.of(documents, first.ontology, min_count=settings.labels.min_count)
+    on_rank_zero(lambda: save_labels(labels, out / "labels.tsv"), "write the labels")
+    model.refit(documents, labels)
+    return labels
+
+
+def _translate_columns(ranking: Ranking | None, old: LabelSpace, new: LabelSpace) -> Ranking | None:
+    """Return the same ranking in the columns of a label space that has all of the labels."""
+    if ranking is None:
+        return None
+    column = np.array([*(new.column[label] for label in old.ids), -1])
+    return Ranking.sort(column[ranking.columns], ranking.probabilities, ranking.k)
+
+
+def _save(
+    model: Model,
+    settings: RunSettings,
+    labels: LabelSpace,
+    dev: Corpus,
+    ranking: Ranking | None,
+    about: Mapping[str, Any],
+    out: Path,
+) -> None:
+    """Save the system and its decision; the manifest comes last and finishes the run."""
+    from ontodex.decide.decision import tune_decision
+
+    (out / "model").mkdir(exist_ok=True)
+    model.save(out / "model")
+    if ranking is None:  # the rule is never applied; only limit and ancestors are
+        ranking = Ranking(np.empty((0, 0), np.int32), np.empty((0, 0), np.float32))
+        dev = dev.select(np.arange(0))
+    decision = tune_decision(settings.decide, ranking, labels.gold(dev), labels)
+    decision.save(out / "decision.json")
+    remove_work(out)
+    write_manifest(out, about)
+    (out / LOCK).unlink(missing_ok=True)  # here, so that a kill after the manifest leaves none

@@ -1,0 +1,286 @@
+"""A trained run: rank, decide, suggest and explain with the system of a run folder.
+
+load      verify the manifest ─ labels, ontology, system, decision ─ a `Run`
+predict   the ranking, the label sets and the standalone probabilities of a corpus, computed once
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from ontodex.config import Table, suggest_similar
+from ontodex.errors import ConfigError, DataError, RunError
+from ontodex.io.device import choose_device
+from ontodex.models.interface import Decides, Explains, Model
+from ontodex.ontology.open import read_ontology
+from ontodex.runs.folder import check_training_facts, load_config, load_labels, verify_folder
+from ontodex.runs.settings import RunSettings, resolve
+from ontodex.runs.suggestions import make_suggestions
+from ontodex.types import Corpus, Doc, LabelSpace, Ranking
+from ontodex.types.answers import (
+    DocumentSuggestions,
+    Explanation,
+    PredictionResult,
+    SetAttention,
+    Suggestion,
+)
+
+if TYPE_CHECKING:
+    from ontodex.decide.decision import Decision
+    from ontodex.runs.index.resume import IndexResult
+
+RANKS = 100  # depth of the rankings from which label sets and metrics are computed
+
+
+def load(folder: str | Path, *, device: str = "cpu") -> Run:
+    """Load a trained run. Every file is checked against the manifest of the folder.
+
+    >>> run = ontodex.load("runs/floor")
+    >>> run
+    Run('runs/floor', popularity, 4 labels)
+    """
+    folder = Path(folder)
+    about, device = verify_folder(folder), choose_device(device)
+    check_training_facts(folder, about)
+    try:
+        return _load(folder, about, device)
+    except (ConfigError, DataError) as error:  # of the files of the run, not of the caller
+        raise RunError(f"{folder}: {error}", hint=error.hint) from error
+
+
+def _load(folder: Path, about: Table, device: str) -> Run:
+    """Load what a verified run folder holds."""
+    from ontodex.decide.decision import load_decision
+
+    settings = resolve(load_config(folder), names_old=False)
+    ontology_path = folder / "ontology.json"
+    ontology = read_ontology(ontology_path, "json") if ontology_path.exists() else None
+    labels = load_labels(folder / "labels.tsv", ontology)
+    model = settings.model_class.load(folder / "model", labels, device=device)
+    decision = load_decision(folder / "decision.json", labels)
+    return Run(folder, about, settings, labels, model, decision)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Run:
+    """A trained system with its labels, its ontology and its decision rule.
+
+    rank      the best labels of each document        suggest   the best concepts, with names
+    decide    the label set of each document          explain   the words that support a concept
+    """
+
+    folder: Path
+    about: Table  # the manifest: version, documents, training time, hardware
+    settings: RunSettings
+    labels: LabelSpace
+    model: Model
+    decision: Decision
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.folder)!r}, {self.settings.name}, {len(self.labels):,} labels)"
+
+    def rank(self, corpus: Corpus, k: int = RANKS) -> Ranking:
+        """Return the k best labels of each document, most probable first."""
+        return self.model.rank(corpus, k)
+
+    def decide(self, corpus: Corpus, ranking: Ranking | None = None) -> Ranking:
+        """Return the label set of each document.
+
+        A system that decides by itself predicts the set; for any other, the tuned decision rule
+        takes it from the ranking. `ranking` saves ranking the corpus again.
+        """
+        if isinstance(self.model, Decides):
+            label_sets = self.model.decide(corpus)
+            return self.decision.apply_constraints(label_sets, label_sets)
+        return self.decision.apply(self.rank(corpus) if ranking is None else ranking)
+
+    @overload
+    def suggest(
+        self,
+        documents: str | Doc,
+        *,
+        limit: int = 10,
+        threshold: float = 0.0,
+        language: str | None = None,
+    ) -> list[Suggestion]: ...
+
+    @overload
+    def suggest(
+        self,
+        documents: list[str] | list[Doc],
+        *,
+        limit: int = 10,
+        threshold: float = 0.0,
+        language: str | None = None,
+    ) -> list[list[Suggestion]]: ...
+
+    def suggest(
+        self,
+        documents: str | Doc | list[str] | list[Doc],
+        *,
+        limit: int = 10,
+        threshold: float = 0.0,
+        language: str | None = None,
+    ) -> list[Suggestion] | list[list[Suggestion]]:
+        """Return the best concepts of a document, most probable first.
+
+        One text or `Doc` gives a list of suggestions. A list of them gives one list for each. A
+        system that decides by itself suggests only labels of its label set.
+
+        >>> for suggestion in run.suggest("Brown trout return to the stream.", limit=2):
+        ...     print(suggestion.name, suggestion.path)
+        Fish ('Animals', 'Fish')
+        Oak ('Oak',)
+        >>> [len(found) for found in run.suggest(["first text", "second text"])]
+        [2, 2]
+        """
+        is_single = isinstance(documents, str | Doc)
+        corpus = _as_corpus([documents] if isinstance(documents, str | Doc) else documents)
+        decides = isinstance(self.model, Decides)
+        ranking = self.decide(corpus).cut(limit) if decides else self.rank(corpus, limit)
+        found = [
+            [suggestion for suggestion in row if suggestion.probability >= threshold]
+            for row in make_suggestions(self.labels, ranking, language)
+        ]
+        return found[0] if is_single else found
+
+    def explain(self, document: str | Doc, label: str | None = None) -> Explanation:
+        """Return the words that support a concept, given by id or name; by default the best one.
+
+        >>> explanation = linear.explain("Brown trout return to the stream.", "Fish")
+        >>> strongest = max(explanation.spans, key=lambda span: span.weight)
+        >>> explanation.text[strongest.start : strongest.end]
+        'trout'
+        """
+        if not isinstance(self.model, Explains):
+            raise RunError(f"the system {self.settings.name!r} cannot explain its answers")
+        doc = _as_doc(document)
+        corpus = Corpus.of([doc])
+        if label is None:
+            best = self.rank(corpus, 1)
+            column, probability = int(best.columns[0, 0]), float(best.probabilities[0, 0])
+            if column < 0:
+                raise RunError("this document has no suggestion to explain", hint="name a --label")
+        else:
+            column = self.find_column(label)
+            probability = self._find_probability(corpus, column)
+        # Systems that match names give a probability to some concepts that they never learned.
+        is_learned = bool(probability) or self.labels.frequency[column] > 0
+        return Explanation(
+            doc.text,
+            self.labels.ids[column],
+            self.labels.name(column),
+            probability,
+            self.model.explain(doc, column),
+            "" if is_learned else self._describe_missing(),
+        )
+
+    def index(self, source: str | Path, out: str | Path, **options: Any) -> IndexResult:
+        """Index the documents of a file and write the table `out`; see `index_documents`.
+
+        >>> run.index("test.jsonl", "indexed.csv", workers=1)
+        IndexResult(documents=6, rejected=0)
+        """
+        from ontodex.runs.index.job import index_documents
+
+        return index_documents(self.folder, source, out, **options)
+
+    @property
+    def n_updated(self) -> int:
+        """Return the number of documents that `update` added after training."""
+        return int(self.about.get("updates", {}).get("documents", 0))
+
+    def find_column(self, label: str) -> int:
+        """Return the column of a concept given by id, by preferred name or by a synonym."""
+        if label in self.labels.column:
+            return self.labels.column[label]
+        names = [self.labels.name(column) for column in range(len(self.labels))]
+        wanted, ontology = label.casefold(), self.labels.ontology
+        for column, name in enumerate(names):
+            if name.casefold() == wanted:
+                return column
+        if ontology is not None:
+            for column, known in enumerate(self.labels.ids):
+                if known in ontology and wanted in map(str.casefold, ontology.synonyms_of(known)):
+                    return column
+        similar = suggest_similar(label[:200], names[:50_000], 3)
+        raise RunError(
+            f"this run knows no concept {label[:200]!r}{similar}",
+            hint=f"take an id or a name of the {len(names):,} in {self.folder / 'labels.tsv'}",
+        )
+
+    def _find_probability(self, corpus: Corpus, column: int) -> float:
+        """Return the probability of one label of the one document, 0 where it is not ranked.
+
+        A short ranking nearly always has it; the whole label space is ranked only if it does not.
+        """
+        for k in (RANKS, len(self.labels)):
+            ranking = self.rank(corpus, k)
+            place = np.flatnonzero(ranking.columns[0] == column)
+            if len(place):
+                return float(ranking.probabilities[0, place[0]])
+            if ranking.columns[0, -1] < 0:  # padded: no further label has a probability
+                break
+        return 0.0
+
+    def _describe_missing(self) -> str:
+        least = self.settings.labels.min_count
+        if least > 1:
+            return f"never learned: fewer than {least:,} training documents have it"
+        return "never learned: no training document has it"
+
+
+def predict(run: Run, corpus: Corpus, k: int = RANKS) -> PredictionResult:
+    """Return the ranking, the label sets and the standalone probabilities of a corpus at once.
+
+    Each document is ranked once, also where the system decides by itself.
+    """
+    if isinstance(run.model, Decides):
+        result = run.model.predict(corpus, k)
+        label_sets = run.decision.apply_constraints(result.label_sets, result.ranking)
+        return dataclasses.replace(result, label_sets=label_sets)
+    ranking = run.rank(corpus, k)
+    return PredictionResult(ranking, run.decide(corpus, ranking), ranking)
+
+
+def suggest_in_context(
+    run: Run,
+    document: str | Doc,
+    *,
+    limit: int = 10,
+    threshold: float = 0.0,
+    language: str | None = None,
+) -> DocumentSuggestions:
+    """Return what `Run.suggest` returns, with the predictions behind it, for rendering."""
+    corpus, k = _as_corpus([document]), max(limit, RANKS)
+    decides = isinstance(run.model, Decides)
+    if decides:
+        result = predict(run, corpus, k)
+        best, standalone = result.label_sets, result.standalone
+    else:
+        best = standalone = run.rank(corpus, k)
+    (candidates,) = make_suggestions(run.labels, best, language)
+    (alone,) = make_suggestions(run.labels, standalone, language)
+    shown = [found for found in candidates[:limit] if found.probability >= threshold]
+    return DocumentSuggestions(shown, candidates, alone, is_own_set=decides)
+
+
+def explain_set(run: Run, document: str | Doc) -> SetAttention | None:
+    """Return the steps in which the system generated the label set; None where it has none."""
+    if not isinstance(run.model, Decides):
+        return None
+    return run.model.explain_set(_as_doc(document))
+
+
+def _as_corpus(documents: Iterable[str | Doc]) -> Corpus:
+    return Corpus.of(_as_doc(document, str(n)) for n, document in enumerate(documents))
+
+
+def _as_doc(document: str | Doc, id_: str = "") -> Doc:
+    return document if isinstance(document, Doc) else Doc(id_, {"text": document})

@@ -1,0 +1,89 @@
+"""Add documents to a run whose system takes them without training."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from ontodex.corpora.open import open_corpus
+from ontodex.errors import RunError
+from ontodex.io.files import hash_file, replace_folder
+from ontodex.models.interface import Updates
+from ontodex.runs.folder import is_finished, save_labels, write_manifest
+from ontodex.runs.recipe import refuse_unlabelled, warn_unknown_labels
+from ontodex.runs.run import Run, load
+from ontodex.types import Corpus, LabelSpace
+
+logger = logging.getLogger(__name__)
+
+
+def update_run(folder: str | Path, corpus: str | Path | Corpus, *, device: str = "cpu") -> Run:
+    """Add documents to a run without training; labels it did not know get new columns.
+
+    The new run is written beside the old one and replaces it in one step: at any moment the folder
+    holds the old run or the new one. Metrics of the old run are not copied.
+    """
+    folder = Path(folder)
+    corpus = corpus if isinstance(corpus, Corpus) else open_corpus(corpus)
+    manifest = hash_file(folder / "manifest.json") if is_finished(folder) else ""
+    old = load(folder, device=device)
+    if not isinstance(old.model, Updates):
+        raise RunError(
+            f"the system {old.settings.name!r} cannot take documents without training",
+            hint="train from scratch on all documents, or use a system that can: dxml, knn",
+        )
+    if has_documents(old, corpus):
+        raise RunError(
+            f"{folder}: has taken these documents already", hint="give only documents that are new"
+        )
+    documents = _drop_unlabelled(corpus)
+    labels = old.labels.extend(documents)
+    given = sorted({label for own in documents.labels() for label in own})
+    warn_unknown_labels(given, labels.ontology, "new")
+    old.model.update(documents, labels)
+    added = {"documents": old.n_updated + len(documents), "keys": [*_updates(old), corpus.key]}
+    with replace_folder(folder) as new:
+        _save(old, labels, added, new)
+        if hash_file(folder / "manifest.json") != manifest:
+            raise RunError(
+                f"{folder}: was changed by another process meanwhile", hint="start again"
+            )
+    return load(folder, device=device)
+
+
+def has_documents(run: Run, corpus: Corpus) -> bool:
+    """Return whether the run has these documents from its training or from an update."""
+    return corpus.key in (run.about["train"]["key"], *_updates(run))
+
+
+def _updates(run: Run) -> list[str]:
+    """Return the keys of the corpora that were added; older runs know only the last."""
+    updates = run.about.get("updates", {})
+    return list(updates.get("keys") or filter(None, [updates.get("last")]))
+
+
+def _drop_unlabelled(corpus: Corpus) -> Corpus:
+    refuse_unlabelled(corpus, "new")
+    labelled = corpus.select(np.array([bool(own) for own in corpus.labels()]))
+    if dropped := len(corpus) - len(labelled):
+        logger.warning(
+            "%s of %s new documents have no label and are left out",
+            f"{dropped:,}",
+            f"{len(corpus):,}",
+        )
+    return labelled
+
+
+def _save(run: Run, labels: LabelSpace, added: dict[str, object], out: Path) -> None:
+    for name in ("config.toml", "ontology.json", "log.jsonl"):
+        if (run.folder / name).exists():
+            shutil.copyfile(run.folder / name, out / name)
+    save_labels(labels, out / "labels.tsv")
+    (out / "model").mkdir()
+    run.model.save(out / "model")
+    run.decision.for_labels(labels).save(out / "decision.json")
+    about = {key: value for key, value in run.about.items() if key not in ("format", "files")}
+    write_manifest(out, {**about, "labels": labels.n_seen, "updates": added})

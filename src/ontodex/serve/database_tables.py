@@ -1,0 +1,217 @@
+"""Tables of the decisions database, and how rows are stored (format 1).
+
+    documents    the queue                 suggestions  the last prediction of each run, by document
+    decisions    a log, append only        undos        the decisions that were undone
+
+Column keys are the names in code; where the stored name differs, it comes first. Stored names
+belong to the format and do not change.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from ontodex.errors import OntodexError
+from ontodex.serve.json_limits import check_document
+from ontodex.serve.stored_rows import DamagedRowError, decode_answer, decode_document
+from ontodex.types import Doc
+
+FORMAT = "1"
+State = Literal["open", "done"]
+# The state of a document that cannot be shown. `done_at` still tells whether it was open or done.
+QUARANTINED = "quarantined"
+Row = Mapping[str, Any]
+
+tables = sa.MetaData()
+_number = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite counts up INTEGER only
+about = sa.Table(
+    "about",
+    tables,
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("value", sa.Text, nullable=False),
+)
+documents = sa.Table(
+    "documents",
+    tables,
+    sa.Column("number", _number, primary_key=True),
+    sa.Column("id", sa.Text, nullable=False),
+    sa.Column("fields", sa.Text, nullable=False),
+    sa.Column("keywords", sa.Text, nullable=False),
+    sa.Column("metadata", sa.Text, nullable=False),
+    sa.Column("batch", sa.Text, nullable=False, index=True),
+    sa.Column("state", sa.Text, nullable=False, index=True),
+    sa.Column("added", sa.Text, key="added_at", nullable=False),
+    sa.Column("added_by", sa.Text, nullable=False),
+    sa.Column("done", sa.Text, key="done_at"),
+    sa.Column("done_by", sa.Text),
+    sqlite_autoincrement=True,
+)
+suggestions = sa.Table(
+    "suggestions",
+    tables,
+    sa.Column("document", _number, sa.ForeignKey("documents.number"), primary_key=True),
+    sa.Column("run", sa.Text, primary_key=True),
+    sa.Column("key", sa.Text, key="state_key", nullable=False),  # the run's state, by its manifest
+    sa.Column("made", sa.Text, key="time", nullable=False),
+    sa.Column("answer", sa.Text, nullable=False),  # {"ranked": [[label, probability], ...], ...}
+)
+decisions = sa.Table(
+    "decisions",
+    tables,
+    sa.Column("id", _number, primary_key=True),
+    sa.Column("document", _number, sa.ForeignKey("documents.number"), nullable=False, index=True),
+    sa.Column("label", sa.Text, nullable=False),
+    sa.Column("verdict", sa.Text, nullable=False),
+    sa.Column("who", sa.Text, key="user", nullable=False, index=True),
+    sa.Column("when", sa.Text, key="time", nullable=False),
+    sa.Column("run", sa.Text),
+    sa.Column("probability", sa.Float),
+    sa.Column("request", sa.Text, key="request_id", unique=True),
+    sqlite_autoincrement=True,
+)
+undos = sa.Table(
+    "undos",
+    tables,
+    sa.Column("decision", _number, sa.ForeignKey("decisions.id"), primary_key=True),
+    sa.Column("who", sa.Text, key="user", nullable=False),
+    sa.Column("when", sa.Text, key="time", nullable=False),
+)
+
+
+class UnknownRowError(OntodexError):
+    """A document or a decision that does not exist."""
+
+
+class ConflictError(OntodexError):
+    """A request that contradicts an earlier one."""
+
+
+@dataclass(frozen=True)
+class NewDecision:
+    """A decision to be written."""
+
+    document: int
+    label: str
+    verdict: str
+    run: str | None = None
+    request_id: str | None = None
+
+
+def get_time() -> str:
+    """Return the time in UTC, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def build_doc(row: Row) -> Doc:
+    """Return the document of a row, as systems rank it."""
+    return Doc(row["id"], row["fields"], tuple(row["keywords"]), (), row["metadata"])
+
+
+def _label_columns(table: sa.Table) -> list[sa.Label[Any]]:
+    """Return the columns of a table under their names in code."""
+    return [column.label(column.key) for column in table.c]
+
+
+def select_decisions() -> sa.Select[Any]:
+    """Return the query for decisions, each with whether it was undone."""
+    columns = (*_label_columns(decisions), undos.c.decision.is_not(None).label("undone"))
+    return sa.select(*columns).select_from(
+        decisions.outerjoin(undos, undos.c.decision == decisions.c.id)
+    )
+
+
+def select_documents(state: State | None, batch: str | None) -> sa.Select[Any]:
+    """Return the query for documents of a state and a batch; None means any."""
+    return filter_documents(select_all_documents(), state, batch)
+
+
+def select_all_documents() -> sa.Select[Any]:
+    """Return the query for all documents, those in quarantine included."""
+    return sa.select(*_label_columns(documents))
+
+
+def filter_documents(
+    query: sa.Select[Any], state: State | None, batch: str | None
+) -> sa.Select[Any]:
+    is_wanted = documents.c.state != QUARANTINED if state is None else documents.c.state == state
+    query = query.where(is_wanted)
+    return query if batch is None else query.where(documents.c.batch == batch)
+
+
+def insert_documents(
+    connection: Connection, docs: Sequence[Doc], *, batch: str, user: str
+) -> list[int]:
+    """Add open documents and return their numbers; a DataError if one cannot be stored."""
+    for doc in docs:
+        check_document(doc)
+    rows = [
+        {
+            "id": doc.id,
+            "fields": json.dumps(dict(doc.fields)),
+            "keywords": json.dumps(list(doc.keywords)),
+            "metadata": json.dumps(dict(doc.metadata)),
+            "batch": batch,
+            "state": "open",
+            "added_at": get_time(),
+            "added_by": user,
+        }
+        for doc in docs
+    ]
+    insert = documents.insert().returning(documents.c.number, sort_by_parameter_order=True)
+    return list(connection.execute(insert, rows).scalars())
+
+
+def fetch_document(connection: Connection, number: int) -> Row:
+    """Return a document; raise UnknownRowError if there is none of this number."""
+    query = select_all_documents().where(documents.c.number == number)
+    row = connection.execute(query).mappings().first()
+    if row is None:
+        raise UnknownRowError(f"there is no document {number}")
+    if row["state"] == QUARANTINED:
+        raise DamagedRowError(number, "it is in quarantine", is_set_aside=True)
+    return decode_document(row)
+
+
+def insert_decision(connection: Connection, decision: NewDecision, user: str) -> int:
+    """Write a decision and return its id; one whose request id was used before is only found."""
+    values = {
+        "document": decision.document,
+        "label": decision.label,
+        "verdict": decision.verdict,
+        "run": decision.run,
+        "user": user,
+    }
+    if decision.request_id is not None:
+        query = select_decisions().where(decisions.c.request_id == decision.request_id)
+        if (row := connection.execute(query).mappings().first()) is not None:
+            if any(row[key] != value for key, value in values.items()):
+                raise ConflictError(
+                    f"the request_id {decision.request_id!r} belongs to another decision"
+                )
+            return int(row["id"])
+    fetch_document(connection, decision.document)
+    insert = decisions.insert().values(
+        time=get_time(),
+        probability=_find_probability(connection, decision),
+        request_id=decision.request_id,
+        **values,
+    )
+    return int(connection.execute(insert.returning(decisions.c.id)).scalar_one())
+
+
+def _find_probability(connection: Connection, decision: NewDecision) -> float | None:
+    """Return the probability with which the run had suggested the label; None if it had not."""
+    if decision.run is None:
+        return None
+    query = sa.select(suggestions.c.answer).where(
+        suggestions.c.document == decision.document, suggestions.c.run == decision.run
+    )
+    stored = decode_answer(connection.execute(query).scalar())
+    return None if stored is None else dict(stored["ranked"]).get(decision.label)

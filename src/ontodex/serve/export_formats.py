@@ -1,0 +1,164 @@
+"""File formats of the export: decided documents with their accepted and added labels.
+
+jsonl       the corpus format of ontodex; rejected labels are in the metadata
+csv         a table for spreadsheets
+annif-tsv   `text <tab> <uri> <uri>`
+skos        Turtle: dcterms:subject of each document, and the names of the concepts
+marc        field 650 of each document in MarcEdit's line format
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import quote
+
+from ontodex.corpora.formats.annif_tsv import format_uris
+from ontodex.corpora.parsing.columns import format_strings
+from ontodex.io.tables import escape_formula
+from ontodex.serve.concept_view import ConceptView
+from ontodex.serve.database import Database
+from ontodex.serve.database_tables import Row, State, build_doc
+from ontodex.types import Doc
+
+ExportFormat = Literal["jsonl", "csv", "annif-tsv", "skos", "marc"]
+PAGE_SIZE = 200  # documents read from the database at a time
+
+
+@dataclass(frozen=True)
+class ExportRecord:
+    """A document with its accepted or added labels, its rejected labels, and their curators."""
+
+    doc: Doc
+    number: int
+    labels: tuple[str, ...]
+    rejected: tuple[str, ...]
+    users: tuple[str, ...]
+
+    @property
+    def id(self) -> str:
+        return self.doc.id or str(self.number)
+
+
+def read_records(
+    database: Database, *, state: State | None, batch: str | None
+) -> Iterator[ExportRecord]:
+    """Yield the documents with a decision, by number."""
+    after = 0
+    while rows := database.list_documents(state=state, batch=batch, after=after, limit=PAGE_SIZE):
+        verdicts = database.find_verdicts([row["number"] for row in rows])
+        for row in rows:
+            if verdicts[row["number"]]:
+                yield _make_record(row, verdicts[row["number"]])
+        after = rows[-1]["number"]
+
+
+def _make_record(row: Row, verdicts: list[Row]) -> ExportRecord:
+    labels = tuple(v["label"] for v in verdicts if v["verdict"] != "reject")
+    rejected = tuple(v["label"] for v in verdicts if v["verdict"] == "reject")
+    users = tuple(dict.fromkeys(v["user"] for v in verdicts))
+    return ExportRecord(build_doc(row), row["number"], labels, rejected, users)
+
+
+def write_jsonl(records: Iterator[ExportRecord], concepts: ConceptView) -> Iterator[str]:
+    for record in records:
+        doc = record.doc
+        value = {
+            "id": record.id,
+            "fields": dict(doc.fields),
+            "keywords": list(doc.keywords),
+            "labels": list(record.labels),
+            "metadata": {
+                **doc.metadata,
+                "rejected": list(record.rejected),
+                "who": list(record.users),
+            },
+        }
+        yield json.dumps(value, ensure_ascii=False) + "\n"
+
+
+def write_csv(records: Iterator[ExportRecord], concepts: ConceptView) -> Iterator[str]:
+    yield _make_csv_row(["number", "id", "text", "labels", "names", "rejected", "who"])
+    for record in records:
+        names = format_strings([concepts.get_name(label) for label in record.labels])
+        cells = [
+            str(record.number),
+            record.doc.id,
+            record.doc.text,
+            format_strings(record.labels),
+            names,
+        ]
+        yield _make_csv_row([*cells, format_strings(record.rejected), format_strings(record.users)])
+
+
+def _make_csv_row(cells: list[str]) -> str:
+    line = io.StringIO()
+    writer = csv.writer(line, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
+    writer.writerow(map(escape_formula, cells))
+    return line.getvalue()
+
+
+def write_annif(records: Iterator[ExportRecord], concepts: ConceptView) -> Iterator[str]:
+    for record in records:
+        labels = [re.sub(r"[\s<>]", "_", label) for label in record.labels]
+        yield f"{' '.join(record.doc.text.split())}\t{format_uris(labels)}\n"
+
+
+def write_skos(records: Iterator[ExportRecord], concepts: ConceptView) -> Iterator[str]:
+    yield "@prefix dcterms: <http://purl.org/dc/terms/> .\n"
+    yield "@prefix skos: <http://www.w3.org/2004/02/skos/core#> .\n\n"
+    seen: set[str] = set()
+    for record in records:
+        document = f"<urn:ontodex:document:{record.number}>"
+        yield f"{document} dcterms:identifier {_make_literal(record.id)} .\n"
+        for label in record.labels:
+            yield f"{document} dcterms:subject {_make_iri(label)} .\n"
+            if label not in seen:
+                seen.add(label)
+                yield f"{_make_iri(label)} a skos:Concept .\n"
+                name = _make_literal(concepts.get_name(label))
+                yield f"{_make_iri(label)} skos:prefLabel {name} .\n"
+
+
+def _make_iri(label: str) -> str:
+    """Return a label that is an IRI unchanged, and another one as a URN."""
+    if re.fullmatch(r"(?:https?://|urn:)[^\s<>\"{}|\\^`\x00-\x20]+", label):
+        return f"<{label}>"
+    return f"<urn:ontodex:concept:{quote(label, safe='')}>"
+
+
+def _make_literal(text: str) -> str:
+    """Return a Turtle string. Turtle knows every escape that JSON uses."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
+
+
+def write_marc(records: Iterator[ExportRecord], concepts: ConceptView) -> Iterator[str]:
+    for record in records:
+        yield f"=001  {_escape_marc(record.id)}\n"
+        for label in record.labels:
+            name = _escape_marc(concepts.get_name(label))
+            # $2 is a code of MARC's list of vocabularies. Ontologies do not state theirs.
+            yield f"=650  \\7$a{name}$2local$0{_escape_marc(label)}\n"
+        yield "\n"
+
+
+def _escape_marc(text: str) -> str:
+    """Return one line, with the characters that MarcEdit reserves written by name."""
+    names = {"{": "{lcub}", "}": "{rcub}", "$": "{dollar}", "\\": "{bsol}"}
+    return "".join(names.get(letter, letter) for letter in " ".join(text.split()))
+
+
+Writer = Callable[[Iterator[ExportRecord], ConceptView], Iterator[str]]
+# media type, file ending, writer
+FORMATS: dict[ExportFormat, tuple[str, str, Writer]] = {
+    "jsonl": ("application/x-ndjson", ".jsonl", write_jsonl),
+    "csv": ("text/csv; charset=utf-8; header=present", ".csv", write_csv),
+    "annif-tsv": ("text/tab-separated-values; charset=utf-8", ".tsv", write_annif),
+    "skos": ("text/turtle; charset=utf-8", ".ttl", write_skos),
+    "marc": ("text/plain; charset=utf-8", ".mrk", write_marc),
+}

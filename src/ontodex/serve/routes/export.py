@@ -1,0 +1,36 @@
+"""GET /export: decided documents as a file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from fastapi.responses import StreamingResponse
+
+from ontodex.serve.database_tables import get_time
+from ontodex.serve.export_formats import FORMATS, ExportFormat, read_records
+from ontodex.serve.json_route import BoundedRoute
+from ontodex.serve.requests import Name
+from ontodex.serve.service import ServiceDep
+
+router = APIRouter(route_class=BoundedRoute, tags=["documents"])
+_CONTENT = {
+    kind.partition(";")[0]: {"schema": {"type": "string"}} for kind, _, _ in FORMATS.values()
+}
+
+
+@router.get("/export", response_class=StreamingResponse, responses={200: {"content": _CONTENT}})
+def export(
+    service: ServiceDep,
+    format: Annotated[ExportFormat, Query()] = "jsonl",
+    state: Annotated[Literal["open", "done", "all"], Query()] = "all",
+    batch: Annotated[Name | None, Query()] = None,
+    run: Annotated[Name | None, Query()] = None,
+) -> Any:
+    """Export the documents that have a decision, with the labels that were accepted or added."""
+    concepts = service.find_run(run).concepts
+    records = read_records(service.database, state=None if state == "all" else state, batch=batch)
+    media_type, ending, write = FORMATS[format]
+    name = f"ontodex-{get_time()[:10]}{ending}"
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(write(records, concepts), media_type=media_type, headers=headers)

@@ -1,0 +1,50 @@
+"""GET /runs: the served runs, their settings, metrics and reports."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query
+from fastapi.responses import HTMLResponse
+
+from ontodex.serve.json_route import BoundedRoute
+from ontodex.serve.problems import Problem
+from ontodex.serve.requests import Name
+from ontodex.serve.responses import RunDetails, RunsResponse
+from ontodex.serve.service import ServiceDep
+
+router = APIRouter(prefix="/runs", route_class=BoundedRoute, tags=["service"])
+# The report is one file with inline style. The sandbox keeps it from running anything.
+REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'; sandbox"
+_DARK_QUERY = "@media (prefers-color-scheme: dark)"
+
+
+@router.get("", response_model=RunsResponse)
+def list_runs(service: ServiceDep) -> Any:
+    """List the served runs. The first one answers requests that name no run."""
+    return {"runs": [run.summarize() for run in service.runs.values()]}
+
+
+@router.get("/{run}", response_model=RunDetails)
+def get_run(run: Annotated[Name, Path()], service: ServiceDep) -> Any:
+    """Return one run with its settings and the metrics of `ontodex evaluate`."""
+    view = service.find_run(run)
+    settings = view.metadata.settings.tables()
+    return {**view.summarize(), "settings": settings, "metrics": view.read_metrics()}
+
+
+@router.get("/{run}/report", response_class=HTMLResponse)
+def get_report(
+    run: Annotated[Name, Path()],
+    service: ServiceDep,
+    theme: Annotated[Literal["light", "dark"] | None, Query()] = None,
+) -> Any:
+    """Return the report of a run as an HTML page. Without `theme` it follows the system's."""
+    path = service.find_run(run).metadata.folder / "report.html"
+    if not path.is_file():
+        raise Problem(404, f"the run {run!r} has no report", hint="ontodex evaluate RUN CORPUS")
+    text = path.read_text(encoding="utf-8")
+    if theme is not None:  # the style is at the top, before any text that the report quotes
+        text = text.replace("color-scheme: light dark", f"color-scheme: {theme}", 1)
+        text = text.replace(_DARK_QUERY, "@media all" if theme == "dark" else "@media not all", 1)
+    return HTMLResponse(text, headers={"content-security-policy": REPORT_POLICY})

@@ -1,0 +1,81 @@
+"""POST /suggest and /explain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse
+
+from ontodex.serve.json_route import BoundedRoute
+from ontodex.serve.problems import Problem
+from ontodex.serve.ranker import Ranker
+from ontodex.serve.requests import ExplainBody, SuggestBody, SuggestOptionsBody
+from ontodex.serve.responses import ExplanationResponse, SuggestResponse
+from ontodex.serve.run_view import RunView, SuggestOptions
+from ontodex.serve.service import Service, ServiceDep
+from ontodex.types import Doc
+from ontodex.types.answers import Explanation
+
+router = APIRouter(route_class=BoundedRoute, tags=["suggestions"])
+
+
+@router.post("/suggest", response_model=SuggestResponse)
+async def suggest(body: SuggestBody, service: ServiceDep) -> Any:
+    """Suggest concepts for one or many documents."""
+    run = service.find_run(body.run)
+    options = read_options(body, run)
+    docs = [document.to_doc() for document in body.documents]
+    result = await service.batcher.predict(run.name, docs)
+    results = [
+        {"id": doc.id, "suggestions": run.build_suggestions(result.take(row), options)}
+        for row, doc in enumerate(docs)
+    ]
+    # A response, not a dict: FastAPI would validate a dict against the model again.
+    return JSONResponse({"run": run.name, "results": results})
+
+
+@router.post("/explain", response_model=ExplanationResponse)
+async def explain(body: ExplainBody, service: ServiceDep) -> Any:
+    """Return the pieces of a text that support a concept or are evidence against it."""
+    return await explain_doc(
+        service, service.find_run(body.run), body.document.to_doc(), body.label
+    )
+
+
+def read_options(body: SuggestOptionsBody, run: RunView) -> SuggestOptions:
+    """Return the options of a request. Unknown labels are refused before the document waits."""
+    options = SuggestOptions(
+        body.limit,
+        body.threshold,
+        body.label_set_only,
+        body.include,
+        body.exclude,
+        body.language,
+    )
+    run.find_columns([*options.include, *options.exclude])
+    return options
+
+
+async def explain_doc(
+    service: Service, run: RunView, doc: Doc, label: str | None
+) -> dict[str, Any]:
+    """Return the run's explanation of one label, or of the best label, of a document."""
+    if label is not None and label not in run.metadata.labels.column:
+        raise Problem(404, f"the run {run.name!r} has no concept {label[:200]!r}")
+
+    def work(ranker: Ranker) -> Explanation:
+        return ranker.explain(doc, label)
+
+    explanation = await service.batcher.call(run.name, work)
+    return {
+        "run": run.name,
+        "label": explanation.label,
+        "name": explanation.name,
+        "probability": explanation.probability,
+        "text": explanation.text,
+        "spans": [
+            {"start": span.start, "end": span.end, "weight": span.weight}
+            for span in explanation.spans
+        ],
+    }

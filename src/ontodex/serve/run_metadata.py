@@ -1,0 +1,74 @@
+"""A run without its model: settings, labels, decision rule and ontology.
+
+The model itself is in another process (`model_process`).
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ontodex.decide.decision import Decision, load_decision
+from ontodex.ontology.graph import Concept, build_ontology
+from ontodex.ontology.open import read_ontology
+from ontodex.ontology.search import Search
+from ontodex.runs.folder import load_config, load_labels, verify_folder
+from ontodex.runs.settings import RunSettings, resolve
+from ontodex.types import LabelSpace, Ontology
+
+
+@dataclass(eq=False)
+class OntologyIndex:
+    """An ontology and its search index; runs with equal ontologies share one."""
+
+    ontology: Ontology
+    _search: Search | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def get_search(self) -> Search:
+        """Return the search index. The first call builds it: seconds for 100,000 names."""
+        with self._lock:
+            if self._search is None:
+                self._search = Search(self.ontology)
+            return self._search
+
+
+@dataclass(frozen=True)
+class RunMetadata:
+    """Everything of a run folder except the model."""
+
+    folder: Path
+    about: dict[str, Any]
+    settings: RunSettings
+    labels: LabelSpace
+    decision: Decision
+    index: OntologyIndex  # of the run's ontology, or of its labels as a flat list
+
+    @classmethod
+    def open(cls, folder: Path, indexes: dict[str, OntologyIndex] | None = None) -> RunMetadata:
+        """Read a run folder and check its files against the manifest.
+
+        `indexes` holds the ontologies of other runs by the digest of their file. A new one is
+        added to it.
+        """
+        about = verify_folder(folder)
+        settings = resolve(load_config(folder))
+        index = _open_index(folder, about, {} if indexes is None else indexes)
+        labels = load_labels(folder / "labels.tsv", None if index is None else index.ontology)
+        decision = load_decision(folder / "decision.json", labels)
+        if index is None:
+            index = OntologyIndex(build_ontology(Concept(label) for label in labels.ids))
+        return cls(folder, about, settings, labels, decision, index)
+
+
+def _open_index(
+    folder: Path, about: dict[str, Any], indexes: dict[str, OntologyIndex]
+) -> OntologyIndex | None:
+    file_digest = about["files"].get("ontology.json")
+    if file_digest is None:
+        return None
+    if file_digest not in indexes:
+        indexes[file_digest] = OntologyIndex(read_ontology(folder / "ontology.json", "json"))
+    return indexes[file_digest]

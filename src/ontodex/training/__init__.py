@@ -1,0 +1,6 @@
+"""The one training loop of all networks, and its parts.
+
+`loop` trains a network. It uses `schedule` (learning rate), `optimisers`, `sparse_gradients` (of
+tables of which a step reads few rows), `averages` (of the weights), `checkpoints`, `log`,
+`distributed` (processes of torchrun) and `clock` (seconds over restarts).
+"""

@@ -1,0 +1,69 @@
+"""The optimisers: SGD with momentum, and AdamW with a version for sparse gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ontodex.types.loop_config import LoopConfig
+
+
+def build_optimizer(
+    parameters: Sequence[Tensor], config: LoopConfig, *, fused: bool
+) -> torch.optim.Optimizer:
+    """Return the optimizer that the settings name, over these parameters."""
+    lr, decay = config.lr, config.weight_decay
+    if config.optimizer == "sgd":
+        return torch.optim.SGD(
+            parameters, lr=lr, momentum=config.momentum, weight_decay=decay, fused=fused
+        )
+    return RowAdamW(parameters, lr=lr, weight_decay=decay, fused=fused)
+
+
+class RowAdamW(torch.optim.AdamW):
+    """AdamW that updates only the rows of a table which its sparse gradient holds.
+
+    Moments and bias correction of a row count the steps that read this row: a rare row takes the
+    same first steps as a frequent one.
+    """
+
+    def step(self, closure: Callable[[], float] | None = None) -> Any:
+        """Update tables by row, then everything else as AdamW does."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None and parameter.grad.is_sparse:
+                    self._update_rows(parameter, group)
+                    parameter.grad = None  # so that AdamW itself skips it
+        return super().step(closure)
+
+    @torch.no_grad()
+    def _update_rows(self, table: Tensor, group: dict[str, Any]) -> None:
+        assert table.grad is not None
+        grad = table.grad.coalesce()
+        rows, g = grad.indices()[0], grad.values()
+        state = self.state[table]
+        if not state:
+            state["step"] = torch.zeros(len(table), device=table.device)
+            state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(table), torch.zeros_like(table)
+        beta1, beta2 = group["betas"]
+        step = state["step"][rows] + 1
+        exp_avg = state["exp_avg"][rows].lerp_(g, 1 - beta1)
+        exp_avg_sq = state["exp_avg_sq"][rows].mul_(beta2).addcmul_(g, g, value=1 - beta2)
+        denominator = (exp_avg_sq / _bias_correction(beta2, step)).sqrt_().add_(group["eps"])
+        update = exp_avg / _bias_correction(beta1, step) / denominator
+        new = table[rows] * (1 - group["lr"] * group["weight_decay"]) - group["lr"] * update
+        # A loss scaler sets this to skip a step without a synchronisation with the GPU.
+        found_inf = getattr(self, "found_inf", None)
+        targets = (state["step"], state["exp_avg"], state["exp_avg_sq"], table)
+        for target, value in zip(targets, (step, exp_avg, exp_avg_sq, new), strict=True):
+            kept = value if found_inf is None else torch.where(found_inf == 0, value, target[rows])
+            target.index_copy_(0, rows, kept)
+
+
+def _bias_correction(beta: float, step: Tensor) -> Tensor:
+    """Return 1 - beta**step by row, without the loss of digits where beta is near 1."""
+    return -torch.expm1(step * math.log(beta))[:, None]

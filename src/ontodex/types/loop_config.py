@@ -1,0 +1,42 @@
+"""Settings of the training loop, shared by every network.
+
+They stand apart from the loop itself, so that loading a trained run imports no training code.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from ontodex.config import check_least, check_seed, check_shares
+
+
+@dataclass(frozen=True)
+class LoopConfig:
+    """Settings of one training, whichever the network."""
+
+    epochs: int = 10  # most passes over the training documents
+    batch_size: int = 128  # documents per step, over all processes
+    optimizer: Literal["adam", "sgd"] = "adam"  # sgd: with momentum
+    lr: float = 2e-3  # peak learning rate
+    warmup_steps: int = 300  # steps until the peak; never more than a tenth of all steps
+    final_lr_ratio: float = 0.02  # learning rate of the last step / peak; the decay is linear
+    momentum: float = 0.9  # of sgd
+    weight_decay: float = 0.0  # decoupled, as in AdamW; with sgd a part of the gradient
+    max_grad_norm: float = 20.0  # gradients are clipped to this norm; 0 = no clipping
+    ema_rate: float = 0.003  # 1 - decay of the moving average of the weights; 0 = no average
+    patience: int = 3  # epochs without a better dev score before training stops; 0 = never
+    checkpoint_seconds: float = 60.0  # time between checkpoints, where there is a folder for them
+    seed: int = 1  # of the initial weights, the order of documents and dropout
+
+    def __post_init__(self) -> None:
+        check_least(self, 1, "epochs", "batch_size")
+        check_least(self, 0, "warmup_steps", "weight_decay", "max_grad_norm", "patience")
+        check_least(self, 0, "checkpoint_seconds")
+        check_seed(self)
+        if not 0 < self.lr < math.inf:
+            raise ValueError(f"lr must be above 0, not {self.lr}")
+        if not 0 <= self.final_lr_ratio <= 1:
+            raise ValueError(f"final_lr_ratio must be in [0, 1], not {self.final_lr_ratio}")
+        check_shares(self, "ema_rate", "momentum")

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from ontodex.corpora import extract
+from ontodex.corpora.extract import extract_file
+from ontodex.errors import DataError
+
+PDF = Path(__file__).parent / "files" / "trout.pdf"
+
+
+def run(path: Path, name: str):
+    return asyncio.run(extract_file(path, name))
+
+
+def test_a_pdf_becomes_one_document_with_the_name_of_the_file():
+    (doc,) = run(PDF, "article.pdf")
+    assert (doc.id, doc.text.strip()) == ("article.pdf", "Trout in a PDF")
+
+
+def test_a_corpus_becomes_its_documents_without_labels(tmp_path):
+    path = tmp_path / "upload"
+    path.write_text('{"id": "a", "title": "trout", "keywords": ["fish"], "labels": ["L1"]}\n')
+    (doc,) = run(path, "docs.jsonl")
+    assert (doc.id, doc.fields, doc.keywords, doc.labels) == (
+        "a",
+        {"title": "trout"},
+        ("fish",),
+        (),
+    )
+
+
+def test_the_error_names_the_file_as_the_user_knows_it(tmp_path):
+    path = tmp_path / "upload"
+    path.write_text('{"id": "a", "text": "x"}\n{broken\n')
+    with pytest.raises(DataError, match=r"^docs\.jsonl:2: not JSON"):
+        run(path, "docs.jsonl")
+
+
+def test_a_process_that_dies_is_an_error(monkeypatch):
+    monkeypatch.setattr(extract.sys, "executable", "/bin/false")
+    with pytest.raises(DataError, match="could not be read: damaged, or too large"):
+        run(PDF, "article.pdf")
+
+
+def test_a_process_that_takes_too_long_is_killed(tmp_path, monkeypatch):
+    sleeper = tmp_path / "sleeper"
+    sleeper.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
+    sleeper.chmod(0o755)
+    monkeypatch.setattr(extract.sys, "executable", str(sleeper))
+    monkeypatch.setattr(extract, "SECONDS", 1)
+    with pytest.raises(DataError, match="took longer than 1 s"):
+        run(PDF, "article.pdf")
+    assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()

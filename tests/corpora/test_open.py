@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ontodex.corpora.open import open_corpus, read_docs, write_docs
+from ontodex.errors import DataError
+from ontodex.types import Doc
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ONTODEX_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "corpora"
+
+
+def write(path: Path, *texts: str) -> Path:
+    write_docs([Doc(str(i), {"text": text}) for i, text in enumerate(texts)], path, "jsonl")
+    return path
+
+
+def test_a_file_is_read_once_and_then_mapped(tmp_path: Path, cache: Path) -> None:
+    path = write(tmp_path / "docs.jsonl", "one", "two")
+    first = open_corpus(path)
+    made = (cache / first.folder.name / "docs.arrow").stat()
+    again = open_corpus(path)
+    assert again.folder == first.folder
+    now = (cache / first.folder.name / "docs.arrow").stat()
+    assert (now.st_ino, now.st_mtime_ns) == (made.st_ino, made.st_mtime_ns)
+    assert [doc.text for doc in again] == ["one", "two"]
+
+
+def test_paths_may_be_strings(tmp_path: Path, cache: Path) -> None:
+    path = str(tmp_path / "docs.jsonl")
+    assert write_docs([Doc("1", {"text": "one"})], path, "jsonl") == 1
+    assert [doc.text for doc in read_docs(path)] == ["one"]
+    assert open_corpus(path).folder == open_corpus(Path(path)).folder
+
+
+def test_other_bytes_fields_or_label_lists_are_another_corpus(tmp_path: Path) -> None:
+    path = write(tmp_path / "docs.jsonl", "one")
+    first = open_corpus(path)
+    assert open_corpus(write(path, "two")).folder != first.folder
+    assert open_corpus(path, text_fields=("note",)).folder != open_corpus(path).folder
+    numbered = tmp_path / "train.txt"
+    numbered.write_text("1 1 1\n0 0:1\n")
+    before = open_corpus(numbered)
+    (tmp_path / "labels.txt").write_text("cat\n")
+    assert [doc.labels for doc in before] == [("0",)]
+    assert [doc.labels for doc in open_corpus(numbered)] == [("cat",)]
+
+
+def test_a_damaged_cache_is_made_again(tmp_path: Path, cache: Path) -> None:
+    path = write(tmp_path / "docs.jsonl", "one")
+    folder = open_corpus(path).folder
+    (folder / "docs.arrow").write_bytes(b"half")
+    assert [doc.text for doc in open_corpus(path)] == ["one"]
+
+
+def test_a_file_that_turns_out_damaged_leaves_no_corpus(tmp_path: Path, cache: Path) -> None:
+    path = write(tmp_path / "docs.jsonl", "one")
+    path.write_text(path.read_text() + "{broken\n")
+    with pytest.raises(DataError, match=r"docs\.jsonl:2: not JSON"):
+        open_corpus(path)
+    assert list(cache.iterdir()) == []
+
+
+def test_a_corpus_folder_is_opened_where_it_is(tmp_path: Path, cache: Path) -> None:
+    folder = tmp_path / "corpus"
+    write_docs([Doc("1", {"text": "one"})], folder, "corpus")
+    assert open_corpus(folder).folder == folder
+    assert not cache.exists()
+
+
+def test_the_cache_key_does_not_depend_on_where_a_file_lies(tmp_path: Path) -> None:
+    here, there = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    here.write_text(json.dumps({"id": "1", "text": "x"}) + "\n")
+    there.write_bytes(here.read_bytes())
+    assert open_corpus(here).folder == open_corpus(there).folder

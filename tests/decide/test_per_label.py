@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from ontodex.decide.entries import list_entries
+from ontodex.decide.per_label import PerLabel, tune_thresholds
+from ontodex.decide.threshold import Threshold, tune_threshold
+from ontodex.types import Ranking
+
+
+def planted(seed: int, n_docs: int, n_labels: int, k: int) -> tuple[Ranking, csr_array]:
+    """Rankings with coarse probabilities (many ties) that are right about as often as they say."""
+    rng = np.random.default_rng(seed)
+    probabilities = rng.integers(0, 6, (n_docs, n_labels)) / 5
+    gold = rng.random((n_docs, n_labels)) < 0.6 * probabilities
+    return Ranking.top(probabilities, k), csr_array(gold.astype(np.int8))
+
+
+def micro_f(ranking: Ranking, chosen: np.ndarray, gold: csr_array) -> float:
+    found = ranking.keep(chosen).scores(gold.shape[1])
+    hits = found.astype(bool).multiply(gold).sum()
+    return 2 * hits / (chosen.sum() + gold.nnz)
+
+
+def best_joint_f(ranking: Ranking, gold: csr_array) -> float:
+    """Micro-F of the best of all combinations of thresholds, one a label, by trying them all."""
+    grids = np.meshgrid(*[np.arange(6) / 5 + 0.1] * gold.shape[1])  # between the probabilities
+    return max(
+        micro_f(ranking, PerLabel(np.array(values), 0.5).choose(ranking), gold)
+        for values in zip(*(grid.ravel() for grid in grids), strict=True)
+    )
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=15, deadline=None)
+def test_unshrunk_thresholds_reach_the_best_joint_micro_f(seed):
+    ranking, gold = planted(seed, 10, 2, 2)
+    counts = np.asarray(gold.sum(axis=0))
+    if not (gold.nnz and counts.all()):
+        return
+    tuned = tune_thresholds(list_entries(ranking, gold), counts, 0.0, Threshold(0.5))
+    assert micro_f(ranking, tuned.choose(ranking), gold) == pytest.approx(
+        best_joint_f(ranking, gold)
+    )
+
+
+def test_rare_labels_are_shrunk_towards_the_common_threshold():
+    # Label 0: one gold document, best cut at (0.9 + 0) / 2 = 0.45. Label 1 has none.
+    ranking = Ranking(np.array([[0, 1]], np.int32), np.array([[0.9, 0.3]], np.float32))
+    gold = csr_array(np.array([[1, 0, 1]]))
+    tuned = tune_thresholds(list_entries(ranking, gold), np.array([1, 0, 1]), 3.0, Threshold(0.2))
+    own = float(np.float32(0.9)) / 2
+    assert tuned.thresholds == pytest.approx([(1 * own + 3 * 0.2) / 4, 0.2, 0.2])
+
+
+def test_per_label_thresholds_beat_one_where_labels_are_scaled_differently():
+    rng = np.random.default_rng(0)
+    truth = rng.random((400, 2)) < 0.3
+    scale = np.array([0.9, 0.2])  # label 1 is right too, with low scores
+    probabilities = scale * np.where(truth, 0.8, 0.5) + 0.02 * rng.random((400, 2))
+    ranking, gold = Ranking.top(probabilities, 2), csr_array(truth.astype(np.int8))
+    found = list_entries(ranking, gold)
+    one = tune_threshold(found, gold.nnz)
+    each = tune_thresholds(found, truth.sum(axis=0), 1.0, one)
+    assert micro_f(ranking, each.choose(ranking), gold) > 0.95
+    assert micro_f(ranking, one.choose(ranking), gold) < 0.8

@@ -1,0 +1,169 @@
+"""Resuming a killed job, and refusing another one."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import json
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ontodex.corpora.open import open_corpus
+from ontodex.errors import RunError
+from ontodex.runs.index.job import index_documents
+from ontodex.runs.index.resume import IndexResult, JobFiles
+from ontodex.runs.recipe import train
+from ontodex.types import Corpus, Doc
+
+TEXTS = {"fish": "trout in the stream", "oak": "oaks in the forest", "road": "cars on the road"}
+DOCS = [
+    Doc(f"{label}-{i}", {"text": TEXTS[label]}, (), (label,)) for i in range(8) for label in TEXTS
+]
+
+
+def write_input(path: Path, docs: list[Doc]) -> Path:
+    path.write_text("".join(json.dumps({"id": d.id, "text": d.text}) + "\n" for d in docs))
+    return path
+
+
+def ids_in(table: Path) -> list[str]:
+    with table.open(newline="") as file:
+        return [row["id"] for row in csv.DictReader(file)]
+
+
+def test_the_same_command_again_does_nothing(run, finished):
+    source, out = finished
+    before = out.stat()
+    assert index_documents(run.folder, source, out, limit=2) == IndexResult(24, 0)
+    assert out.stat() == before
+
+
+def test_a_kill_between_the_table_and_the_final_record_changes_nothing(run, finished):
+    source, out = finished
+    before, job = out.read_bytes(), JobFiles(out).job
+    unfinished = json.loads(job.read_text()) | {"result": None}
+    job.write_text(json.dumps(unfinished))
+    assert index_documents(run.folder, source, out, limit=2) == IndexResult(24, 0)
+    assert out.read_bytes() == before
+    assert json.loads(job.read_text())["result"] == {"documents": 24, "rejected": 0}
+
+
+def test_leftovers_of_killed_writes_are_removed(run, tmp_path):
+    source, out = write_input(tmp_path / "in.jsonl", DOCS), tmp_path / "out [1].csv"
+    written = [out, JobFiles(out).job, JobFiles(out).rejects]
+    for path in written:
+        path.with_name(f".{path.name}.71.0a1b2c3d.part").write_text("half")
+    others = [".out [1].csv.bak.71.0a1b2c3d.part", ".out 1.csv.71.0a1b2c3d.part", ".mine.part"]
+    for name in others:
+        (tmp_path / name).write_text("somebody's")
+    index_documents(run.folder, source, out)
+    left = {path.name for path in tmp_path.iterdir() if path.name.endswith(".part")}
+    assert left == set(others)
+
+
+def test_another_job_with_the_same_table_is_refused_with_the_differences(run, finished, tmp_path):
+    source, out = finished
+    before, names = out.read_bytes(), sorted(out.parent.iterdir())
+    other = write_input(tmp_path / "other.jsonl", DOCS[:3])
+    with pytest.raises(RunError, match="a job with limit 2, not 3"):
+        index_documents(run.folder, source, out, limit=3)
+    with pytest.raises(RunError, match=r"with another input and threshold None, not 0\.5"):
+        index_documents(run.folder, other, out, limit=2, threshold=0.5)
+    second = train(
+        config={"model": {"name": "popularity"}}, out=tmp_path / "run", train=Corpus.of(DOCS)
+    )
+    with pytest.raises(RunError, match="with another run"):
+        index_documents(second.folder, source, out, limit=2)
+    assert out.read_bytes() == before
+    assert sorted(out.parent.iterdir()) == names
+
+
+def test_a_file_that_no_job_wrote_is_not_overwritten(run, finished, tmp_path):
+    out = tmp_path / "out.csv"
+    out.write_text("precious")
+    with pytest.raises(RunError, match="is there already"):
+        index_documents(run.folder, finished[0], out)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
+    assert out.read_text() == "precious"
+
+
+def test_parts_without_a_record_of_their_job_are_not_used(run, finished, tmp_path):
+    out = tmp_path / "out.csv"
+    JobFiles(out).parts.mkdir()
+    JobFiles(out).part(0).write_bytes(b"of something else")
+    index_documents(run.folder, finished[0], out, limit=2)
+    assert out.read_bytes() == finished[1].read_bytes()
+
+
+def test_two_processes_do_not_work_on_the_same_table(run, finished, tmp_path):
+    out = tmp_path / "out.csv"
+    JobFiles(out).parts.mkdir()
+    with (JobFiles(out).parts / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(RunError, match="another process"):
+            index_documents(run.folder, finished[0], out)
+
+
+def start(run_folder: Path, source: Path, out: Path, *more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "ontodex", "index", str(run_folder), str(source), str(out)]
+    command += ["--block", "5", *more]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    output, errors = process.communicate(timeout=600)
+    assert process.returncode == 0, errors
+    return output
+
+
+def ended_within(process: subprocess.Popen[str], seconds: float) -> bool:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def is_alive(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/stat")
+    try:
+        return status.read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+def test_a_job_killed_at_random_moments_continues_and_writes_the_same_bytes(
+    sample, descendants, tmp_path, name
+):
+    whole, killed = tmp_path / "whole" / name, tmp_path / "killed" / name
+    started = time.monotonic()
+    finish(start(*sample, whole, "--workers", "2"))
+    usual = time.monotonic() - started
+    moments = random.Random(17)
+    parts, left, n_killed = JobFiles(killed).parts, set(), 0
+    while n_killed < 6 and not killed.exists():
+        process = start(*sample, killed, "--workers", "2")
+        if n_killed % 2:  # somewhere in the blocks; otherwise mostly before them
+            wanted = len(list(parts.glob("*.arrow"))) + moments.randint(1, 40)
+            while len(list(parts.glob("*.arrow"))) < wanted and not ended_within(process, 0.002):
+                pass
+        else:
+            ended_within(process, moments.uniform(0, usual / 3))
+        left |= set(descendants(process.pid))
+        n_killed += process.poll() is None
+        process.kill()
+        process.communicate()
+    assert n_killed >= 4, "it was not killed often enough to prove anything"
+    finish(start(*sample, killed, "--workers", "1"))
+    assert killed.read_bytes() == whole.read_bytes()
+    assert sorted(path.name for path in killed.parent.iterdir()) == [name, f"{name}.job.json"]
+    assert not [pid for pid in left if is_alive(pid)], "workers stayed behind"
+    if name == "out.csv":
+        assert ids_in(killed) == open_corpus(sample[1]).ids

@@ -1,0 +1,73 @@
+"""Evaluating a run: metrics, report, unknown labels."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ontodex.errors import DataError
+from ontodex.ontology.graph import Concept, build_ontology
+from ontodex.runs.evaluate import evaluate
+from ontodex.runs.recipe import train
+from ontodex.runs.run import load
+from ontodex.types import Corpus, Doc
+
+DOCS = Corpus.of(
+    [
+        Doc(str(i), {"title": f"trout {i}"}, (), ("fish",) if i % 3 else ("fish", "oak"))
+        for i in range(30)
+    ]
+)
+ONTOLOGY = build_ontology(
+    [
+        Concept("animals", {"en": "Animals", "de": "Tiere"}),
+        Concept("fish", {"en": "Fish", "de": "Fische"}, parents=["animals"]),
+        Concept("oak", {"en": "Oak"}, synonyms={"en": ["quercus"]}),
+        Concept("newt", {"en": "Newt"}, parents=["animals"]),
+    ]
+)
+TABLES = {"model": {"name": "popularity"}}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "floor"
+    train(config=TABLES, out=out, train=DOCS, ontology=ONTOLOGY)
+    return out
+
+
+@pytest.fixture
+def copy(folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(folder, tmp_path / "copy"))
+
+
+@pytest.mark.parametrize("threads", ["1", None])
+def test_a_report_names_a_limit_of_threads(tmp_path, monkeypatch, threads):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if threads:
+        monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    run = train(config=TABLES, out=tmp_path / "run", train=DOCS)
+    evaluate(run, DOCS, report=True)
+    report = (run.folder / "report.html").read_text(encoding="utf-8")
+    assert (", OMP_NUM_THREADS=1<" in report) == bool(threads)
+
+
+def test_evaluation_writes_metrics_and_a_report_and_the_run_still_loads(copy):
+    metrics = evaluate(copy, DOCS, report=True)
+    assert metrics["P@1"] == 1.0
+    kept = json.loads((copy / "metrics.json").read_text())
+    assert kept["P@1"] == 1.0
+    assert "popularity" in (copy / "report.html").read_text()
+    assert load(copy).suggest("x")
+
+
+def test_a_corpus_with_unknown_labels_only_is_refused_and_writes_nothing(folder):
+    before = (folder / "metrics.json").exists() and (folder / "metrics.json").read_bytes()
+    strange = Corpus.of([Doc("1", {"text": "trout"}, (), ("http://example.org/fish",))])
+    with pytest.raises(DataError, match="knows none of the labels") as met:
+        evaluate(folder, strange, report=True)
+    assert "'fish' is one" in met.value.hint
+    assert ((folder / "metrics.json").exists() and (folder / "metrics.json").read_bytes()) == before

@@ -1,0 +1,86 @@
+"""Training: data that is refused or suspicious, dev set aside."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ontodex.errors import DataError, RunError
+from ontodex.ontology.graph import Concept, build_ontology
+from ontodex.runs.recipe import train
+from ontodex.runs.run import Run, load
+from ontodex.types import Corpus, Doc
+
+DOCS = Corpus.of(
+    [
+        Doc(str(i), {"title": f"trout {i}"}, (), ("fish",) if i % 3 else ("fish", "oak"))
+        for i in range(30)
+    ]
+)
+ONTOLOGY = build_ontology(
+    [
+        Concept("animals", {"en": "Animals", "de": "Tiere"}),
+        Concept("fish", {"en": "Fish", "de": "Fische"}, parents=["animals"]),
+        Concept("oak", {"en": "Oak"}, synonyms={"en": ["quercus"]}),
+        Concept("newt", {"en": "Newt"}, parents=["animals"]),
+    ]
+)
+TABLES = {"model": {"name": "popularity"}}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "floor"
+    train(config=TABLES, out=out, train=DOCS, ontology=ONTOLOGY)
+    return out
+
+
+@pytest.fixture
+def copy(folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(folder, tmp_path / "copy"))
+
+
+def test_a_tenth_is_set_aside_without_dev(folder):
+    about = load(folder).about
+    assert about["train"]["documents"] + about["dev"]["documents"] == 30
+    assert 1 <= about["dev"]["documents"] <= 8
+
+
+def test_an_unfinished_run_is_not_loaded_and_can_be_started_again(copy):
+    (copy / "manifest.json").unlink()
+    with pytest.raises(RunError, match="not a finished run"):
+        load(copy)
+    run = train(config=TABLES, out=copy, train=DOCS, ontology=ONTOLOGY)
+    assert isinstance(run, Run)
+
+
+def test_a_corpus_without_labels_cannot_be_trained_on(tmp_path):
+    blank = Corpus.of([Doc("1", {"text": "x"}), Doc("2", {"text": "y"})])
+    with pytest.raises(DataError, match="no training document has a label") as refused:
+        train(config=TABLES, out=tmp_path / "run", train=blank)
+    assert "min_count" not in str(refused.value.hint)
+
+
+def test_a_min_count_that_no_label_reaches_is_refused(tmp_path):
+    tables = {**TABLES, "labels": {"min_count": 31}}
+    with pytest.raises(DataError, match="no label is in 31 training documents or more") as refused:
+        train(config=tables, out=tmp_path / "run", train=DOCS)
+    assert refused.value.hint == "lower --set labels.min_count"
+
+
+def test_labels_outside_the_ontology_and_a_dev_without_labels_are_warned_of(tmp_path, caplog):
+    strange = Corpus.of([*DOCS, Doc("x", {"title": "asteroid"}, (), ("asteroid",))])
+    bare = Corpus.of([Doc("y", {"title": "trout"})])
+    train(config=TABLES, out=tmp_path / "run", train=strange, dev=bare, ontology=ONTOLOGY)
+    messages = [record.getMessage() for record in caplog.records]
+    assert any("1 of the 3 labels" in line and "'asteroid'" in line for line in messages)
+    assert any("no dev document has a label" in line for line in messages)
+
+
+def test_an_ontology_with_none_of_the_labels_is_refused(tmp_path):
+    ontology = build_ontology([Concept("D001", {"en": "Calcimycin"})])
+    with pytest.raises(DataError, match=r"none of the 2 labels .* like 'fish', .* like 'D001'"):
+        train(config=TABLES, out=tmp_path / "run", train=DOCS, ontology=ontology)
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,109 @@
+"""The queue of documents over HTTP."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+def test_the_queue_stores_documents_unchanged(queue):
+    found = queue.get("/documents/1").json()
+    assert found["fields"] == {"title": "A trout", "abstract": "swims in the stream"}
+    assert found["text"] == "A trout\nswims in the stream"
+    assert (found["state"], found["batch"], found["added_by"]) == ("open", "may", "local")
+    listed = queue.get("/documents").json()
+    assert [d["title"] for d in listed["documents"]] == ["A trout", "old oaks in the forest"]
+    assert (listed["n_open"], listed["n_done"], listed["batches"]) == (2, 0, ["may"])
+    assert queue.get("/documents", params={"after": 1}).json()["documents"][0]["number"] == 2
+    assert queue.get("/documents", params={"batch": "june"}).json()["documents"] == []
+
+
+def test_next_goes_through_the_open_documents_and_starts_again(queue):
+    def next_after(number):
+        document = queue.get("/documents/next", params={"after": number}).json()["document"]
+        return document and document["number"]
+
+    assert [next_after(0), next_after(1), next_after(2)] == [1, 2, 1]
+    assert queue.put("/documents/1/state", json={"state": "done"}).json()["done_by"] == "local"
+    assert [next_after(0), next_after(2)] == [2, 2]
+    queue.put("/documents/2/state", json={"state": "done"})
+    assert next_after(0) is None
+    assert queue.put("/documents/1/state", json={"state": "open"}).json()["done_at"] is None
+    assert queue.get("/documents/next").json()["n_open"] == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "shown"),
+    [
+        ({"title": " On\n trout "}, "On trout"),
+        ({"title": " ", "text": "No title"}, "No title"),
+        ({"text": "stream " * 50}, "stream " * 16 + "…"),
+        ({"text": "水" * 300}, "水" * 118 + " …"),
+    ],
+)
+def test_the_list_shows_the_title_or_the_beginning_of_the_text(client, fields, shown):
+    client.post("/documents", json={"documents": [fields]})
+    assert client.get("/documents").json()["documents"][0]["title"] == shown
+
+
+def test_a_document_without_words_is_refused_and_none_of_its_request_is_queued(client):
+    body = {"documents": [{"text": "trout"}, {"text": " \n"}]}
+    answer = client.post("/documents", json=body)
+    assert answer.status_code == 422
+    (error,) = answer.json()["errors"]
+    assert error["location"] == "body.documents.1"
+    assert "no text" in error["message"]
+    assert client.get("/documents").json()["documents"] == []
+    title_only = {"documents": [{"title": "Trout", "text": ""}]}
+    assert client.post("/documents", json=title_only).status_code == 201
+
+
+def test_previous_is_the_document_before_open_or_done(queue):
+    def before(**query):
+        document = queue.get("/documents/previous", params=query).json()["document"]
+        return document and document["number"]
+
+    queue.put("/documents/1/state", json={"state": "done"})
+    assert [before(before=2), before(before=1), before()] == [1, None, 2]
+    assert before(batch="june") is None
+
+
+def test_a_queued_document_is_explained(queue):
+    answer = queue.post("/documents/1/explain", json={"label": "fish"}).json()
+    assert "trout" in {answer["text"][s["start"] : s["end"]] for s in answer["spans"]}
+
+
+def test_hostile_texts_are_returned_unchanged(client):
+    texts = ["<script>alert(1)</script>", "\u2028 \ufeff \U0001f41f", "'; DROP TABLE documents; --"]
+    body = {"documents": [{"text": text, "id": text} for text in texts], "batch": texts[2]}
+    numbers = client.post("/documents", json=body).json()["numbers"]
+    found = [client.get(f"/documents/{number}").json() for number in numbers]
+    assert [(d["text"], d["id"]) for d in found] == [(t, t) for t in texts]
+    assert json.loads(client.get("/documents").text)["batches"] == [texts[2]]
+
+
+def nest(depth):
+    value = 1
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize("depth", [17, 100, 256, 300, 900])
+def test_metadata_nested_too_deep_is_refused_and_blocks_nothing(queue, depth):
+    body = {"documents": [{"text": "trout", "metadata": nest(depth)}]}
+    answer = queue.post("/documents", json=body)
+    assert answer.status_code == 422
+    assert "nested deeper" in answer.text
+    assert queue.get("/documents/next?after=2").json()["document"]["number"] == 1
+
+
+def test_the_largest_metadata_that_is_accepted_can_be_fetched(queue):
+    large = {"deep": nest(15), "many": list(range(9000)), "long": "x" * 900_000, "number": 9**400}
+    body = {"documents": [{"text": "trout", "metadata": large}]}
+    answer = queue.post("/documents", json=body)
+    assert answer.status_code == 201
+    number = answer.json()["numbers"][0]
+    assert queue.get(f"/documents/{number}").json()["metadata"] == large
+    assert queue.put(f"/documents/{number}/state", json={"state": "done"}).status_code == 200

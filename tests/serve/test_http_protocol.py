@@ -1,0 +1,132 @@
+"""Connections with limits: slow heads, endless heads, clients that do not read."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import threading
+import time
+
+import pytest
+import uvicorn
+
+from ontodex.serve import http_protocol
+from ontodex.serve.http_protocol import (
+    MAX_HEAD,
+    MAX_PIPELINED,
+    BoundedHttpProtocol,
+    reserve_descriptors,
+)
+
+GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+LAST = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+LARGE = 50_000_000
+
+
+async def app(scope, receive, send):
+    large = scope["path"] == "/large"
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    for _ in range(500 if large else 1):
+        piece = b"x" * (LARGE // 500) if large else b"hello"
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.fixture
+def port(monkeypatch):
+    """The port of a server whose limits of time are short."""
+    monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(http_protocol, "WRITE_SECONDS", 0.5)
+    config = uvicorn.Config(
+        app, port=0, lifespan="off", log_config=None, http=BoundedHttpProtocol, ws="none"
+    )
+    server = uvicorn.Server(config)
+    server.capture_signals = lambda: threading.Lock()  # signals belong to the main thread
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield server.servers[0].sockets[0].getsockname()[1]
+    server.should_exit = True
+    thread.join()
+
+
+def talk(port: int, *pieces: bytes, pause: float = 0.0) -> bytes:
+    """Send pieces and return everything until the server closes the connection."""
+    received = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        try:
+            for piece in pieces:
+                connection.sendall(piece)
+                time.sleep(pause)
+            while more := connection.recv(65536):
+                received += more
+        except ConnectionError:
+            pass
+    return received
+
+
+@pytest.mark.parametrize("start", [b"", b"\r\n", b"GET ", b"GET / HTTP/1.1\r\nX: ", GET + b"\r\n"])
+def test_a_connection_without_a_whole_head_is_closed(port, start):
+    assert talk(port, start).count(b"HTTP/1.1") == start.count(GET)
+
+
+def test_bytes_one_by_one_do_not_prolong_the_time(port):
+    pieces = [b"GET / HTTP/1.1\r\n", *[b"X: y\r\n"] * 40]
+    assert talk(port, *pieces, pause=0.05) == b""
+
+
+def test_a_head_in_pieces_and_a_second_request_are_answered(port):
+    assert talk(port, GET[:10], GET[10:], LAST, pause=0.1).count(b"hello") == 2
+
+
+@pytest.mark.parametrize(
+    "piece", [b"X: y\r\n" * 1000, b"y" * 10_000, b"X: " + b"y" * 300_000 + b"\r\n\r\n"]
+)
+def test_a_head_above_the_limit_is_refused(port, piece):
+    head = b"GET / HTTP/1.1\r\nHost: a\r\nX: "
+    answer = talk(port, head, *[piece] * 60)
+    assert answer[:12] in (b"HTTP/1.1 400", b"")  # "": reset before it could be read
+
+
+def test_a_head_at_the_limit_is_answered(port):
+    head = LAST.removesuffix(b"\r\n") + b"X: " + b"y" * (MAX_HEAD - 200) + b"\r\n\r\n"
+    assert talk(port, head).startswith(b"HTTP/1.1 200")
+
+
+def test_a_client_that_does_not_read_is_cut_off(port):
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        connection.sendall(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
+        time.sleep(1.5)
+        received = 0
+        with pytest.raises(ConnectionError):
+            while more := connection.recv(2**20):
+                received += len(more)
+            raise ConnectionError  # closed without an error
+    assert received < LARGE
+
+
+def test_a_slow_reader_gets_everything(port):
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        connection.sendall(b"GET /large HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        received = 0
+        while more := connection.recv(2**20):
+            received += len(more)
+            time.sleep(0.001)
+    assert received > LARGE
+
+
+def test_some_requests_may_be_pipelined_but_not_any_number(port):
+    assert talk(port, GET * (MAX_PIPELINED - 1) + LAST).count(b"hello") == MAX_PIPELINED
+    assert talk(port, GET * 5000 + LAST).count(b"hello") < 100
+
+
+def test_the_limit_of_open_files_bounds_the_connections(monkeypatch):
+    chosen = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 1024))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: chosen.append(limits))
+    assert reserve_descriptors(2000) == 1024 - 300
+    assert chosen == [(1024, 1024)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (10_000, 10_000))
+    assert reserve_descriptors(2000) == 2000
+    assert len(chosen) == 1
