@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import subprocess
 import sys
-from pathlib import Path
 
-
-def run_command(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ontodex", *words],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env={**os.environ, "NO_COLOR": "1"},
-        check=False,
-    )
+from commands import run_command
 
 
 def test_every_command_fails_with_a_sentence_and_exit_code_2(tmp_path):

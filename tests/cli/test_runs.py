@@ -3,44 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from commands import run_command
+from floor_run import ONTOLOGY, TABLES
 from ontodex.cli import app
 from ontodex.corpora.text_argument import read_text
 from ontodex.errors import DataError
-from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.runs.recipe import train
 from ontodex.runs.run import Run
 from ontodex.types import Corpus, Doc
-
-DOCS = Corpus.of(
-    [
-        Doc(str(i), {"title": f"trout {i}"}, (), ("fish",) if i % 3 else ("fish", "oak"))
-        for i in range(30)
-    ]
-)
-ONTOLOGY = build_ontology(
-    [
-        Concept("animals", {"en": "Animals", "de": "Tiere"}),
-        Concept("fish", {"en": "Fish", "de": "Fische"}, parents=["animals"]),
-        Concept("oak", {"en": "Oak"}, synonyms={"en": ["quercus"]}),
-        Concept("newt", {"en": "Newt"}, parents=["animals"]),
-    ]
-)
-TABLES = {"model": {"name": "popularity"}}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("runs") / "floor"
-    train(config=TABLES, out=out, train=DOCS, ontology=ONTOLOGY)
-    return out
 
 
 def small_run(out: Path, name: str, **tables: dict[str, object]) -> Run:
@@ -52,17 +27,6 @@ def small_run(out: Path, name: str, **tables: dict[str, object]) -> Run:
     docs += [Doc("n", {"text": "a newt in the moss"}, (), ("newt",))]
     corpora = {"train": Corpus.of(docs), "dev": Corpus.of(docs)}
     return train(config={"model": {"name": name}, **tables}, out=out, ontology=ONTOLOGY, **corpora)
-
-
-def run_command(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ontodex", *words],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env={**os.environ, "NO_COLOR": "1"},
-        check=False,
-    )
 
 
 def test_a_mistyped_file_name_leaves_no_run_folder(tmp_path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from floor_run import DOCS, ONTOLOGY, TABLES
 from ontodex.corpora.formats import jsonl
 from ontodex.corpora.open import open_corpus
 from ontodex.errors import DataError, RunError
@@ -23,35 +23,7 @@ from ontodex.runs.claim import claim_folder
 from ontodex.runs.folder import verify_folder, write_manifest
 from ontodex.runs.recipe import train
 from ontodex.runs.settings import resolve
-from ontodex.types import Corpus, Doc, LabelSpace
-
-DOCS = Corpus.of(
-    [
-        Doc(str(i), {"title": f"trout {i}"}, (), ("fish",) if i % 3 else ("fish", "oak"))
-        for i in range(30)
-    ]
-)
-ONTOLOGY = build_ontology(
-    [
-        Concept("animals", {"en": "Animals", "de": "Tiere"}),
-        Concept("fish", {"en": "Fish", "de": "Fische"}, parents=["animals"]),
-        Concept("oak", {"en": "Oak"}, synonyms={"en": ["quercus"]}),
-        Concept("newt", {"en": "Newt"}, parents=["animals"]),
-    ]
-)
-TABLES = {"model": {"name": "popularity"}}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("runs") / "floor"
-    train(config=TABLES, out=out, train=DOCS, ontology=ONTOLOGY)
-    return out
-
-
-@pytest.fixture
-def copy(folder: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(folder, tmp_path / "copy"))
+from ontodex.types import Corpus, LabelSpace
 
 
 def test_a_finished_run_is_never_overwritten(folder):

@@ -3,45 +3,15 @@
 from __future__ import annotations
 
 import json
-import shutil
-from pathlib import Path
 
 import pytest
 
+from floor_run import DOCS, TABLES
 from ontodex.errors import DataError
-from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.runs.evaluate import evaluate
 from ontodex.runs.recipe import train
 from ontodex.runs.run import load
 from ontodex.types import Corpus, Doc
-
-DOCS = Corpus.of(
-    [
-        Doc(str(i), {"title": f"trout {i}"}, (), ("fish",) if i % 3 else ("fish", "oak"))
-        for i in range(30)
-    ]
-)
-ONTOLOGY = build_ontology(
-    [
-        Concept("animals", {"en": "Animals", "de": "Tiere"}),
-        Concept("fish", {"en": "Fish", "de": "Fische"}, parents=["animals"]),
-        Concept("oak", {"en": "Oak"}, synonyms={"en": ["quercus"]}),
-        Concept("newt", {"en": "Newt"}, parents=["animals"]),
-    ]
-)
-TABLES = {"model": {"name": "popularity"}}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("runs") / "floor"
-    train(config=TABLES, out=out, train=DOCS, ontology=ONTOLOGY)
-    return out
-
-
-@pytest.fixture
-def copy(folder: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(folder, tmp_path / "copy"))
 
 
 @pytest.mark.parametrize("threads", ["1", None])

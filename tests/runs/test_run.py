@@ -8,35 +8,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from floor_run import ONTOLOGY
 from ontodex.cli import app
 from ontodex.errors import RunError
-from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.runs.recipe import train
 from ontodex.runs.run import Run, load
 from ontodex.types import Corpus, Doc
-
-DOCS = Corpus.of(
-    [
-        Doc(str(i), {"title": f"trout {i}"}, (), ("fish",) if i % 3 else ("fish", "oak"))
-        for i in range(30)
-    ]
-)
-ONTOLOGY = build_ontology(
-    [
-        Concept("animals", {"en": "Animals", "de": "Tiere"}),
-        Concept("fish", {"en": "Fish", "de": "Fische"}, parents=["animals"]),
-        Concept("oak", {"en": "Oak"}, synonyms={"en": ["quercus"]}),
-        Concept("newt", {"en": "Newt"}, parents=["animals"]),
-    ]
-)
-TABLES = {"model": {"name": "popularity"}}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("runs") / "floor"
-    train(config=TABLES, out=out, train=DOCS, ontology=ONTOLOGY)
-    return out
 
 
 def test_a_run_suggests_names_ids_and_places(folder):

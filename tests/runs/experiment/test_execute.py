@@ -17,45 +17,12 @@ from ontodex.errors import MissingExtraError, RunError
 from ontodex.models import MODELS
 from ontodex.models.baselines.popularity import PopularitySystem
 from ontodex.runs.experiment.execute import run_experiment
-from ontodex.types import Corpus, Doc
-
-WORDS = {"fish": "trout river", "oak": "leaf bark", "bread": "oven crust"}
-PLAN = """
-title = "Small"
-note = "Made in a hurry."
-[corpora.small]
-train = "train.jsonl"
-test = "test.jsonl"
-[[systems]]
-name = "floor"
-model = "popularity"
-[[systems]]
-name = "near"
-model = "knn"
-[[systems]]
-name = "both"
-consensus = ["floor", "near"]
-[published.small."A & B"]
-source = "a paper, Table 1"
-"P@1" = 61.5
-"""
-
-
-def corpus(n: int) -> Corpus:
-    return Corpus.of(
-        Doc(f"{n}-{i}", {"title": f"{words} {i % 5}"}, (), (label, "fish") if i % 4 else (label,))
-        for i, (label, words) in enumerate(list(WORDS.items()) * n)
-    )
+from small_experiment import PLAN, corpus, plan
 
 
 @pytest.fixture
 def copy(finished: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(finished, tmp_path / "copy"))
-
-
-def plan(folder: Path, text: str) -> Path:
-    (folder / "plan.toml").write_text(text)
-    return folder / "plan.toml"
 
 
 def lines(out: Path) -> dict[str, list[str]]:

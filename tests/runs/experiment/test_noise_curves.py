@@ -3,35 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from ontodex.runs.experiment.execute import run_experiment
-
-PLAN = """
-title = "Small"
-note = "Made in a hurry."
-[corpora.small]
-train = "train.jsonl"
-test = "test.jsonl"
-[[systems]]
-name = "floor"
-model = "popularity"
-[[systems]]
-name = "near"
-model = "knn"
-[[systems]]
-name = "both"
-consensus = ["floor", "near"]
-[published.small."A & B"]
-source = "a paper, Table 1"
-"P@1" = 61.5
-"""
-
-
-def plan(folder: Path, text: str) -> Path:
-    (folder / "plan.toml").write_text(text)
-    return folder / "plan.toml"
-
+from small_experiment import PLAN, plan
 
 NOISY = PLAN.replace('test.jsonl"\n', 'test.jsonl"\nmissing = [0.4, 0.8]\ninvalid = [0.5]\n', 1)
 

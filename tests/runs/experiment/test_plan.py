@@ -9,32 +9,9 @@ import pytest
 from ontodex.errors import ConfigError
 from ontodex.runs.experiment.execute import run_experiment
 from ontodex.runs.experiment.plan import read_plan
+from small_experiment import PLAN, plan
 
 FILES = Path(__file__).resolve().parents[3] / "experiments"
-PLAN = """
-title = "Small"
-note = "Made in a hurry."
-[corpora.small]
-train = "train.jsonl"
-test = "test.jsonl"
-[[systems]]
-name = "floor"
-model = "popularity"
-[[systems]]
-name = "near"
-model = "knn"
-[[systems]]
-name = "both"
-consensus = ["floor", "near"]
-[published.small."A & B"]
-source = "a paper, Table 1"
-"P@1" = 61.5
-"""
-
-
-def plan(folder: Path, text: str) -> Path:
-    (folder / "plan.toml").write_text(text)
-    return folder / "plan.toml"
 
 
 def test_a_seed_reaches_every_training_of_a_system(tmp_path):

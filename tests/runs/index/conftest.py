@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
+from index_jobs import DOCS, write_input
 from ontodex.corpora.datasets import get
 from ontodex.corpora.open import open_corpus
 from ontodex.io.files import hash_file
@@ -15,7 +15,7 @@ from ontodex.runs.index.block import Task
 from ontodex.runs.index.job import index_documents
 from ontodex.runs.recipe import train
 from ontodex.runs.run import Run
-from ontodex.types import Corpus, Doc
+from ontodex.types import Corpus
 
 ONTOLOGY = build_ontology(
     [
@@ -24,10 +24,6 @@ ONTOLOGY = build_ontology(
         Concept("road", {"en": "Road; street", "de": "Straße"}),
     ]
 )
-TEXTS = {"fish": "trout in the stream", "oak": "oaks in the forest", "road": "cars on the road"}
-DOCS = [
-    Doc(f"{label}-{i}", {"text": TEXTS[label]}, (), (label,)) for i in range(8) for label in TEXTS
-]
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +37,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 @pytest.fixture
 def task(run: Run) -> Task:
     return Task(run.folder, hash_file(run.folder / "manifest.json"), "cpu", None, None, None, 0)
-
-
-def write_input(path: Path, docs: list[Doc]) -> Path:
-    path.write_text("".join(json.dumps({"id": d.id, "text": d.text}) + "\n" for d in docs))
-    return path
 
 
 @pytest.fixture(scope="module")

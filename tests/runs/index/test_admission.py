@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-import json
-from pathlib import Path
 
 import pytest
 
+from index_jobs import DOCS, ids_in, lines, write_input
 from ontodex.errors import DataError
 from ontodex.runs.index import admission
 from ontodex.runs.index.job import index_documents
 from ontodex.runs.index.resume import IndexResult, JobFiles
-from ontodex.types import Doc
-
-TEXTS = {"fish": "trout in the stream", "oak": "oaks in the forest", "road": "cars on the road"}
-DOCS = [
-    Doc(f"{label}-{i}", {"text": TEXTS[label]}, (), (label,)) for i in range(8) for label in TEXTS
-]
-
-
-def write_input(path: Path, docs: list[Doc]) -> Path:
-    path.write_text("".join(json.dumps({"id": d.id, "text": d.text}) + "\n" for d in docs))
-    return path
-
-
-def lines(path: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def ids_in(table: Path) -> list[str]:
-    with table.open(newline="") as file:
-        return [row["id"] for row in csv.DictReader(file)]
 
 
 def test_records_that_cannot_be_indexed_are_counted_and_listed_with_their_line(run, tmp_path):

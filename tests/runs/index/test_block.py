@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from index_jobs import DOCS, lines
 from ontodex.errors import RunError
 from ontodex.runs.index.block import compute_block
 from ontodex.runs.index.table import write_table
-from ontodex.types import Doc
-
-TEXTS = {"fish": "trout in the stream", "oak": "oaks in the forest", "road": "cars on the road"}
-DOCS = [
-    Doc(f"{label}-{i}", {"text": TEXTS[label]}, (), (label,)) for i in range(8) for label in TEXTS
-]
-
-
-def lines(path: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def rows_of(part: bytes, path: Path) -> list[dict[str, object]]:

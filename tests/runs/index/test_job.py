@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
+from index_jobs import DOCS, lines, write_input
 from ontodex.errors import ConfigError, DataError
 from ontodex.runs.index.job import index_documents
 from ontodex.runs.index.resume import IndexResult
-from ontodex.types import Corpus, Doc
-
-TEXTS = {"fish": "trout in the stream", "oak": "oaks in the forest", "road": "cars on the road"}
-DOCS = [
-    Doc(f"{label}-{i}", {"text": TEXTS[label]}, (), (label,)) for i in range(8) for label in TEXTS
-]
-
-
-def write_input(path: Path, docs: list[Doc]) -> Path:
-    path.write_text("".join(json.dumps({"id": d.id, "text": d.text}) + "\n" for d in docs))
-    return path
-
-
-def lines(path: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+from ontodex.types import Corpus
 
 
 def test_every_document_is_in_the_table_once_in_order_with_its_label_set(run, tmp_path):

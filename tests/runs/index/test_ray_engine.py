@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from index_jobs import arguments_of, ended_within, finish, is_alive, start
 from ontodex.errors import MissingExtraError
 from ontodex.runs.index.job import index_documents
 from ontodex.runs.index.resume import JobFiles
@@ -20,41 +20,6 @@ def test_without_ray_the_command_says_how_to_get_it(run, finished, monkeypatch, 
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match="ray"):
         index_documents(run.folder, finished[0], tmp_path / "out.csv", ray="local")
-
-
-def start(run_folder: Path, source: Path, out: Path, *more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "ontodex", "index", str(run_folder), str(source), str(out)]
-    command += ["--block", "5", *more]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
-def finish(process: subprocess.Popen[str]) -> str:
-    output, errors = process.communicate(timeout=600)
-    assert process.returncode == 0, errors
-    return output
-
-
-def ended_within(process: subprocess.Popen[str], seconds: float) -> bool:
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
-
-
-def is_alive(pid: int) -> bool:
-    status = Path(f"/proc/{pid}/stat")
-    try:
-        return status.read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def arguments_of(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:  # it ended meanwhile
-        return b""
 
 
 def listening(pids: set[int]) -> set[str]:

@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 import fcntl
 import json
 import random
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
+from index_jobs import DOCS, ended_within, finish, ids_in, is_alive, start, write_input
 from ontodex.corpora.open import open_corpus
 from ontodex.errors import RunError
 from ontodex.runs.index.job import index_documents
 from ontodex.runs.index.resume import IndexResult, JobFiles
 from ontodex.runs.recipe import train
-from ontodex.types import Corpus, Doc
-
-TEXTS = {"fish": "trout in the stream", "oak": "oaks in the forest", "road": "cars on the road"}
-DOCS = [
-    Doc(f"{label}-{i}", {"text": TEXTS[label]}, (), (label,)) for i in range(8) for label in TEXTS
-]
-
-
-def write_input(path: Path, docs: list[Doc]) -> Path:
-    path.write_text("".join(json.dumps({"id": d.id, "text": d.text}) + "\n" for d in docs))
-    return path
-
-
-def ids_in(table: Path) -> list[str]:
-    with table.open(newline="") as file:
-        return [row["id"] for row in csv.DictReader(file)]
+from ontodex.types import Corpus
 
 
 def test_the_same_command_again_does_nothing(run, finished):
@@ -107,34 +89,6 @@ def test_two_processes_do_not_work_on_the_same_table(run, finished, tmp_path):
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(RunError, match="another process"):
             index_documents(run.folder, finished[0], out)
-
-
-def start(run_folder: Path, source: Path, out: Path, *more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "ontodex", "index", str(run_folder), str(source), str(out)]
-    command += ["--block", "5", *more]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
-def finish(process: subprocess.Popen[str]) -> str:
-    output, errors = process.communicate(timeout=600)
-    assert process.returncode == 0, errors
-    return output
-
-
-def ended_within(process: subprocess.Popen[str], seconds: float) -> bool:
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
-
-
-def is_alive(pid: int) -> bool:
-    status = Path(f"/proc/{pid}/stat")
-    try:
-        return status.read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 @pytest.mark.slow

@@ -11,20 +11,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from index_jobs import DOCS, lines
 from ontodex.errors import ConfigError, RunError
 from ontodex.io.tables import escape_formula
 from ontodex.runs.index.block import compute_block
 from ontodex.runs.index.table import table_format, write_table
 from ontodex.types import Doc
-
-TEXTS = {"fish": "trout in the stream", "oak": "oaks in the forest", "road": "cars on the road"}
-DOCS = [
-    Doc(f"{label}-{i}", {"text": TEXTS[label]}, (), (label,)) for i in range(8) for label in TEXTS
-]
-
-
-def lines(path: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv.gz", "a.jsonl.xz", "a.parquet"])
