@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ontodex.errors import RunError
+from ontodex.training.checkpoints import read_checkpoint
 from ontodex.training.loop import Trainer, TrainingState, fit
 from ontodex.types.loop_config import LoopConfig
 
@@ -238,27 +240,44 @@ def test_a_checkpoint_may_be_taken_up_with_another_time_between_checkpoints(tmp_
     assert state.finished
 
 
-@pytest.mark.parametrize("stop_after", [1, 3, 4, 5, 9])
-def test_a_run_stopped_anywhere_and_resumed_is_the_same_run(tmp_path, stop_after):
-    """A checkpoint every step; the process 'dies' by an exception after some steps."""
-    config = LoopConfig(epochs=3, batch_size=12, checkpoint_seconds=0, patience=0)
-    whole = network()
-    train(whole, config)
+class Died(BaseException):
+    """The process ends here."""
 
-    class DiedError(Exception):
-        pass
 
+def die_after(n_steps: int) -> Callable[[], None]:
+    """Return a hook that 'kills' the training after some steps."""
     calls = iter(range(1, 100))
 
     def die() -> None:
-        if next(calls) == stop_after:
-            raise DiedError
+        if next(calls) == n_steps:
+            raise Died
 
-    with pytest.raises(DiedError):
-        train(network(), config, tmp_path, after_step=die)
-    resumed = network()
+    return die
+
+
+@pytest.mark.parametrize("stop_after", [1, 3, 4, 5, 9])
+def test_a_run_stopped_anywhere_and_resumed_is_the_same_run(tmp_path, stop_after):
+    """A checkpoint every step, buffers included: batch norm counts what it has seen."""
+
+    def normed() -> nn.Module:
+        return nn.Sequential(nn.BatchNorm1d(6), *network())
+
+    config = LoopConfig(epochs=3, batch_size=12, checkpoint_seconds=0, patience=0)
+    whole, resumed = normed(), normed()
+    train(whole, config)
+    with pytest.raises(Died):
+        train(normed(), config, tmp_path, after_step=die_after(stop_after))
     train(resumed, config, tmp_path)
-    assert_equal(weights(resumed), weights(whole))
+    assert_equal(list(resumed.state_dict().values()), list(whole.state_dict().values()))
+
+
+@pytest.mark.parametrize(("seconds", "step"), [(0, 4), (1000, None)])
+def test_a_checkpoint_is_written_when_its_time_has_come(tmp_path, seconds, step):
+    config = LoopConfig(epochs=3, batch_size=4, checkpoint_seconds=seconds, patience=0)
+    with pytest.raises(Died):
+        train(network(), config, tmp_path, after_step=die_after(5))
+    saved = (tmp_path / "checkpoint.safetensors").exists()
+    assert (read_checkpoint(tmp_path)[1]["state"]["step"] if saved else None) == step
 
 
 CHILD = """
