@@ -151,8 +151,10 @@ def _try_mutants(system: str, seed: int, numbers: range, pipe: Connection) -> No
 
 def _import_libraries() -> None:
     """Import once what every child needs; a fork then starts at once."""
-    for module in ("torch", "scipy.sparse", "safetensors", "ontodex.models"):
+    for module in ("scipy.sparse", "safetensors", "ontodex.models"):
         importlib.import_module(module)
+    # Threads that wait for a busy core count as CPU time: an undamaged run seems to hang.
+    importlib.import_module("torch").set_num_threads(1)
 
 
 def _cache_ontologies() -> None:
