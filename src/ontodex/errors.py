@@ -2,6 +2,7 @@
 
 OntodexError            caught once in cli/ (exit code 2) and once in serve/ (problem documents)
   DataError             a corpus or an ontology file: file, line, what was seen
+    UnmappedTableError  a table without a column that is known to hold text
   ConfigError           a setting: table, key, accepted values
   RunError              a run folder: missing, damaged, of another version, or not able
     UntrainedError      a system used before it was trained
@@ -40,6 +41,14 @@ class DataError(OntodexError):
         where = "" if path is None else f"{path}:{line}: " if line is not None else f"{path}: "
         super().__init__(where + message, hint=hint)
         self.path, self.line = path, line
+
+    def at(self, path: Path, line: int | None = None) -> DataError:
+        """Return the same error with a place, for one that was raised without."""
+        return type(self)(str(self), path=path, line=line, hint=self.hint)
+
+
+class UnmappedTableError(DataError):
+    """A table whose columns have names that no reader knows."""
 
 
 class ConfigError(OntodexError):

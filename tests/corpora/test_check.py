@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.sparse import csr_array
 from ontodex.corpora.check import CheckReport, check
 from ontodex.errors import DataError
 from ontodex.types import Ontology
+from ontodex.types.field_mapping import FieldMapping
 from ontodex.types.sparse_column import SparseColumn
 
 # animal <- cat, dog; "loner" has no place; "hound" is deprecated for "dog"
@@ -61,15 +63,15 @@ def test_every_fault_is_found_with_its_line(corpus: Path) -> None:
         "documents without labels": (1, ["line 7 (id '7')"]),
         "labels that the ontology does not have": (
             1,
-            ["unicorn: 1 documents, first in line 5 (id '5')"],
+            ["unicorn: 1 document, first in line 5 (id '5')"],
         ),
         "labels that the ontology calls deprecated": (
             1,
-            ["hound: 1 documents, first in line 4 (id '2'); replaced by dog"],
+            ["hound: 1 document, first in line 4 (id '2'); replaced by dog"],
         ),
         "labels without a position in the hierarchy": (
             1,
-            ["loner: 1 documents, first in line 6 (id '6')"],
+            ["loner: 1 document, first in line 6 (id '6')"],
         ),
         "repairs that were needed to read the ontology": (1, ["1 cycle was cut: cat > dog > cat"]),
     }
@@ -80,11 +82,40 @@ def test_counts_are_counted_by_hand(corpus: Path) -> None:
     assert check(corpus).counts == {
         "documents": 6,
         "documents with labels": 5,
+        "labels": 6,
         "different labels": 6,
         "labels a document": 1.0,
         "words": 14,
         "words a document": 2.3,
     }
+
+
+def test_names_and_notations_are_matched_and_ambiguous_ones_listed(tmp_path: Path) -> None:
+    twins = SparseColumn.of(["animal", "cat", "dog", "Twin", "Twin"], "")
+    ontology = replace(
+        ONTOLOGY, names={"en": twins}, notations={"cat": "1.1"}, deprecated=frozenset()
+    )
+    path = tmp_path / "train.csv"
+    path.write_text("text,labels\nthe cat sat,1.1|Twin\nthe dog ran,DOG\n")
+    report = found(check(path, ontology))
+    assert report["labels that are a name or notation, matched to a concept"] == (
+        2,
+        ["1.1: 1 document, first in line 2 (id '1'); cat",
+         "DOG: 1 document, first in line 3 (id '2'); dog"],
+    )  # fmt: skip
+    assert report["labels that are a name or notation of several concepts"] == (
+        1,
+        ["Twin: 1 document, first in line 2 (id '1'); hound, loner"],
+    )
+    assert "labels that the ontology does not have" not in report
+
+
+def test_columns_that_may_have_labels_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "train.csv"
+    path.write_text("text,subjects\nthe cat sat,cat\n")
+    ((count, places),) = found(check(path)).values()
+    assert (count, places) == (1, ["give --label-field if they are in one of subjects"])
+    assert check(path, fields=FieldMapping(label_field="subjects")).frequency == {"cat": 1}
 
 
 def test_leakage_between_two_corpora_is_found_by_id_and_by_text(

@@ -8,9 +8,10 @@ from ontodex.corpora.convert import convert
 from ontodex.corpora.detect import detect_format
 from ontodex.corpora.open import open_corpus, read_docs
 from ontodex.corpora.sample import get_ontology_path
-from ontodex.errors import DataError, OntodexError
+from ontodex.errors import DataError, OntodexError, UnmappedTableError
 from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.ontology.open import FORMATS, read_ontology, write_ontology
+from ontodex.types.field_mapping import FieldMapping
 
 
 @pytest.fixture
@@ -30,12 +31,39 @@ def test_a_corpus_becomes_another_format_by_the_name_of_the_target(corpus, tmp_p
 def test_columns_of_other_names_become_the_text_where_they_are_named(tmp_path):
     odd, out = tmp_path / "odd.csv", tmp_path / "out.jsonl"
     odd.write_text("name,body text,title,labels\na,trout,Fish,fish\nb,,Oaks,oak\n")
-    named = ("body text", "name")
-    assert convert(odd, out, from_format="csv", text_fields=named) == (2, "documents")
-    assert [(dict(doc.fields), doc.labels) for doc in read_docs(out)] == [
-        ({"title": "Fish", "text": "trout\na"}, ("fish",)),
-        ({"title": "Oaks", "text": "b"}, ("oak",)),
+    named = FieldMapping.of(("body text", "name"))
+    assert convert(odd, out, from_format="csv", fields=named) == (2, "documents")
+    assert [(doc.text, doc.labels, doc.metadata) for doc in read_docs(out)] == [
+        ("trout\na", ("fish",), {"title": "Fish"}),
+        ("b", ("oak",), {"title": "Oaks"}),
     ]
+
+
+def test_a_table_of_other_columns_is_no_list_of_labels(tmp_path):
+    (tmp_path / "odd.csv").write_text("doc,content,topics\n1,trout,fish\n2,oaks,trees\n")
+    with pytest.raises(UnmappedTableError, match="the columns are doc, content, topics"):
+        convert(tmp_path / "odd.csv", tmp_path / "out.jsonl")
+
+
+def test_the_labels_that_were_read_are_counted(tmp_path, caplog):
+    (tmp_path / "odd.csv").write_text("text,topics\ntrout,fish\noaks,trees\n")
+    with caplog.at_level("INFO"):
+        convert(tmp_path / "odd.csv", tmp_path / "out.jsonl")
+    assert "read 2 documents with 0 labels" in caplog.text
+    assert "give --label-field if they are in one of topics" in caplog.text
+    caplog.clear()
+    with caplog.at_level("INFO"):
+        fields = FieldMapping.of(label_field="topics")
+        convert(tmp_path / "odd.csv", tmp_path / "named.jsonl", fields=fields)
+    assert "read 2 documents with 2 labels" in caplog.text
+    assert "--label-field" not in caplog.text
+
+
+def test_names_of_concepts_become_ids_with_an_ontology(tmp_path):
+    ontology = build_ontology([Concept("D1", {"en": "Fish"}), Concept("D2", {"en": "Trees"})])
+    (tmp_path / "in.csv").write_text("text,labels\ntrout,fish|Stones\noaks,D2\n")
+    convert(tmp_path / "in.csv", tmp_path / "out.jsonl", ontology=ontology)
+    assert [doc.labels for doc in read_docs(tmp_path / "out.jsonl")] == [("D1", "Stones"), ("D2",)]
 
 
 def test_an_ontology_is_known_for_one(tmp_path):
@@ -81,8 +109,9 @@ def test_concepts_that_stand_alone_come_back_from_edges(ids, tmp_path):
 def test_turtle_indented_by_tabs_is_no_corpus(tmp_path):
     path = tmp_path / "v.ttl"
     path.write_text("# ours\n@prefix e: <http://e/> .\ne:a\n\te:b 1 ;\n\te:c 2 ;\n\te:d 3 .\n")
-    with pytest.raises(DataError, match="not a known corpus format"):
+    with pytest.raises(DataError, match="has the concepts of an ontology") as met:
         detect_format(path)
+    assert "--ontology" in met.value.hint
 
 
 @pytest.mark.parametrize(

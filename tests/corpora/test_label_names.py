@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from scipy.sparse import csr_array
 
-from ontodex.corpora.label_names import resolve_names
-from ontodex.types import Doc, Ontology
+from ontodex.corpora.label_names import LabelMatcher, resolve_names
+from ontodex.types import Corpus, Doc, Ontology
 from ontodex.types.sparse_column import SparseColumn
 
 
@@ -46,4 +48,41 @@ def test_names_of_no_concept_or_of_several_are_kept_and_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     assert labels_of("PEOPLE", "Snow") == ("PEOPLE", "Snow")
-    assert "2 names (2 uses) are not of exactly one concept" in caplog.text
+    said = "2 labels: 0 are ids, 0 matched by name or notation, 1 ambiguous ('PEOPLE'), 1 unknown"
+    assert f"{said} ('Snow')" in caplog.text
+
+
+def test_notations_have_priority_over_names_and_ids_over_both() -> None:
+    notated = dataclasses.replace(ontology(), notations={"D1": "02.6", "D2": "Mercury", "D3": "D4"})
+    matcher = LabelMatcher(notated)
+    assert matcher.match(("02.6", "Mercury", "D4")) == ("D1", "D2", "D4")
+
+
+def test_a_retired_concept_gives_its_name_to_the_current_one() -> None:
+    retired = dataclasses.replace(ontology(), deprecated=frozenset({"D3"}))
+    renamed = dataclasses.replace(
+        retired, names={"en": SparseColumn.of(("Humans", "Rain", "Mercury", "Mercury"), "")}
+    )
+    assert LabelMatcher(renamed).match(("Mercury", "D3")) == ("D4", "D3")
+
+
+def test_a_corpus_gets_ids_and_a_report_of_every_use() -> None:
+    docs = [Doc("1", {"text": "t"}, labels=("Rain", "D1", "Snow")), Doc("2", {"text": "u"})]
+    matcher = LabelMatcher(ontology())
+    matched = matcher.match_corpus(Corpus.of(docs))
+    assert list(matched.labels()) == [["D2", "D1", "Snow"], []]
+    assert matcher.report.to_dict() == {
+        "n_read": 3,
+        "n_ids": 1,
+        "n_matched": 1,
+        "n_ambiguous": 0,
+        "n_unknown": 1,
+        "ambiguous": [],
+        "unknown": ["Snow"],
+    }
+
+
+def test_labels_that_a_run_knows_stay_as_they_are() -> None:
+    matcher = LabelMatcher(ontology(), known={"Rain"})
+    corpus = Corpus.of([Doc("1", {"text": "t"}, labels=("Rain",))])
+    assert matcher.match_corpus(corpus) is corpus

@@ -43,7 +43,7 @@ def test_other_bytes_fields_or_label_lists_are_another_corpus(tmp_path: Path) ->
     path = write(tmp_path / "docs.jsonl", "one")
     first = open_corpus(path)
     assert open_corpus(write(path, "two")).folder != first.folder
-    assert open_corpus(path, text_fields=("note",)).folder != open_corpus(path).folder
+    assert open_corpus(path, text_fields="text").folder != open_corpus(path).folder
     numbered = tmp_path / "train.txt"
     numbered.write_text("1 1 1\n0 0:1\n")
     before = open_corpus(numbered)

@@ -10,6 +10,8 @@ from typer import Argument, Option
 
 import ontodex
 from ontodex.cli.app import Json, OntologyPath, Set, app, print_answer, read_ontology_option
+from ontodex.cli.fields import takes_fields
+from ontodex.types.field_mapping import FieldMapping
 
 data_app = typer.Typer(help="Ready-made data sets.", no_args_is_help=True)
 ontology_app = typer.Typer(help="Look into an ontology.", no_args_is_help=True)
@@ -80,7 +82,9 @@ def ontology_show(
 
 
 @app.command()
+@takes_fields
 def convert(
+    fields: FieldMapping,
     source: Annotated[Path, Argument(metavar="IN", help="Corpus or ontology.")],
     target: Annotated[Path, Argument(metavar="OUT", help="File or folder to write.")],
     from_: Annotated[
@@ -89,25 +93,31 @@ def convert(
     to: Annotated[
         str | None, Option("--to", help="Format of OUT, if its name does not say.")
     ] = None,
-    text_field: Annotated[
-        list[str] | None,
-        Option(help="A field or column that becomes the text. May be repeated."),
-    ] = None,
+    ontology: OntologyPath = None,
 ) -> None:
     """Turn a corpus or an ontology into another format.
+
+    With an ontology, labels that are names or notations of its concepts become their ids.
 
     ontodex convert articles.xml.gz articles.jsonl
     """
     from ontodex.corpora.convert import convert as convert_file
 
     count, what = convert_file(
-        source, target, from_format=from_, to_format=to, text_fields=text_field or ()
+        source,
+        target,
+        from_format=from_,
+        to_format=to,
+        fields=fields,
+        ontology=read_ontology_option(ontology),
     )
     typer.echo(f"{count:,} {what} written to {target}")
 
 
 @app.command()
+@takes_fields
 def check(
+    fields: FieldMapping,
     corpus: Annotated[Path, Argument(help="Corpus in any format.")],
     ontology: OntologyPath = None,
     against: Annotated[Path | None, Option(help="A second corpus, to look for leakage.")] = None,
@@ -120,14 +130,17 @@ def check(
     """
     from ontodex.corpora.check import check as check_corpus
 
-    report = check_corpus(corpus, ontology=read_ontology_option(ontology), against=against)
+    known = read_ontology_option(ontology)
+    report = check_corpus(corpus, ontology=known, against=against, fields=fields)
     if plot is not None:
         report.plot(plot)
     print_answer(report.to_dict(), as_json, report.text)
 
 
 @app.command()
+@takes_fields
 def prepare(
+    fields: FieldMapping,
     corpora: Annotated[list[Path], Argument(metavar="CORPUS...", help="Train first, then others.")],
     out: Annotated[Path, Option("--out", help="Folder to write.")],
     ontology: OntologyPath = None,
@@ -139,16 +152,21 @@ def prepare(
     """
     from ontodex.config import build
     from ontodex.config import read as read_config
-    from ontodex.corpora.open import open_corpus
+    from ontodex.corpora.open import open_mapped
     from ontodex.corpora.split import set_aside
     from ontodex.features.prepare import PrepareConfig, name_corpora
     from ontodex.features.prepare import prepare as prepare_corpora
+    from ontodex.runs.documents import match_labels
 
     tables = read_config(None, set_ or [])
     config = build(PrepareConfig, tables.get("prepare", {}), "prepare")
-    named = {name: open_corpus(path) for name, path in name_corpora(corpora, out).items()}
+    known = read_ontology_option(ontology)
+    named = {
+        name: match_labels(open_mapped(path, fields), known, path)
+        for name, path in name_corpora(corpora, out).items()
+    }
     lists = None
-    train, known = next(iter(named.values())), read_ontology_option(ontology)
+    train = next(iter(named.values()))
     if known is not None:
         from ontodex.ontology.levels import add_ancestors
 

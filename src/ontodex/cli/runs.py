@@ -22,11 +22,15 @@ from ontodex.cli.app import (
     print_answer,
     warn_missing_language,
 )
+from ontodex.cli.fields import takes_fields
 from ontodex.errors import ConfigError, RunError
+from ontodex.types.field_mapping import FieldMapping
 
 
 @app.command()
+@takes_fields
 def train(
+    fields: FieldMapping,
     train: Annotated[Path, Option("--train", help="Training corpus, any format.")],
     out: Annotated[Path, Option("--out", help="Run folder to write.")],
     model: Annotated[str | None, Option("--model", help="System; see docs/papers.")] = None,
@@ -45,7 +49,13 @@ def train(
     named = [f"model.name={json.dumps(model)}"] if model else []
     tables = read_config(config, [*named, *(set_ or [])])
     run = ontodex.train(
-        train=train, dev=dev, ontology=ontology, out=out, device=device, config=tables
+        train=train,
+        dev=dev,
+        ontology=ontology,
+        out=out,
+        device=device,
+        config=tables,
+        fields=fields,
     )
     about = run.about
     typer.echo(
@@ -55,7 +65,9 @@ def train(
 
 
 @app.command()
+@takes_fields
 def evaluate(
+    fields: FieldMapping,
     run: Annotated[Path, Argument(help="Run folder.")],
     corpus: Annotated[Path, Argument(help="Labelled corpus.")],
     as_json: Json = False,
@@ -65,7 +77,7 @@ def evaluate(
 
     ontodex evaluate runs/floor test.jsonl
     """
-    metrics = ontodex.evaluate(run, corpus, report=True, device=device)
+    metrics = ontodex.evaluate(run, corpus, report=True, device=device, fields=fields)
     print_answer(metrics.to_dict(), as_json, metrics.to_text)
 
 
@@ -152,7 +164,9 @@ def explain(
 
 
 @app.command()
+@takes_fields
 def index(
+    fields: FieldMapping,
     run: Annotated[Path, Argument(help="Run folder.")],
     source: Annotated[Path, Argument(metavar="IN", help="Documents in any corpus format.")],
     out: Annotated[
@@ -196,6 +210,7 @@ def index(
         workers=workers,
         ray=ray,
         device=device,
+        fields=fields,
     )
     rejected = f"; {done.rejected:,} rejected, see {JobFiles(out).rejects}" if done.rejected else ""
     text = f"{done.documents:,} documents indexed in {out}{rejected}"
@@ -203,7 +218,9 @@ def index(
 
 
 @app.command()
+@takes_fields
 def compare(
+    fields: FieldMapping,
     runs: Annotated[list[Path], Argument(metavar="RUN...", help="Two run folders or more.")],
     corpus: Annotated[Path, Option("--corpus", "--on", help="Labelled corpus.")],
     consensus: Annotated[
@@ -230,9 +247,9 @@ def compare(
             "to compare only",
         )
     if out is not None and train is not None:
-        save_consensus(runs, out, train_corpus=train, dev=dev, device=device)
+        save_consensus(runs, out, train_corpus=train, dev=dev, device=device, fields=fields)
         runs, consensus = [*runs, out], False
-    found = ontodex.compare(runs, corpus, consensus=consensus, device=device)
+    found = ontodex.compare(runs, corpus, consensus=consensus, device=device, fields=fields)
     print_answer(found.to_dict(), as_json, found.text)
 
 
@@ -268,7 +285,9 @@ def experiment(
 
 
 @app.command()
+@takes_fields
 def update(
+    fields: FieldMapping,
     run: Annotated[Path, Argument(help="Run folder of a system that remembers documents.")],
     corpus: Annotated[Path, Argument(help="New labelled documents; labels may be new too.")],
     device: Device = "auto",
@@ -280,7 +299,7 @@ def update(
     from ontodex.runs.update import update_run
 
     before = ontodex.load(run)
-    updated = update_run(run, corpus, device=device)
+    updated = update_run(run, corpus, device=device, fields=fields)
     documents = updated.n_updated - before.n_updated
     labels = len(updated.labels) - len(before.labels)
     typer.echo(

@@ -14,10 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from ontodex.corpora.open import DocReader, read_docs
+from ontodex.corpora.label_names import LabelMatcher
+from ontodex.corpora.open import DocReader, ReadCounts, read_docs
 from ontodex.errors import DataError, require
 from ontodex.io.files import open_atomic
+from ontodex.io.plural import format_count
 from ontodex.types import Doc, Ontology
+from ontodex.types.field_mapping import NO_MAPPING, FieldMapping
 
 BLOCK = 2**16  # characters of a text whose words are in memory at a time
 SHOWN = 5  # places listed for each kind of problem
@@ -112,10 +115,14 @@ def check(
     against: Path | str | None = None,
     *,
     format: str | None = None,
+    fields: FieldMapping = NO_MAPPING,
 ) -> CheckReport:
-    """Check the corpus at a path; `against` is a second corpus to check for leakage."""
+    """Check the corpus at a path; `against` is a second corpus to check for leakage.
+
+    `fields` names the columns of tables.
+    """
     corpus = Path(corpus)
-    reading = read_docs(corpus, format)
+    reading = read_docs(corpus, format, fields=fields)
     statistics = _Statistics()
     statistics.read(reading)
     if not statistics.n_docs and not statistics.damaged.count:
@@ -126,23 +133,24 @@ def check(
         )
     findings = [
         *statistics.findings,
-        statistics.unlabelled if statistics.frequency else _unlabelled_finding(statistics),
+        statistics.unlabelled if statistics.frequency else _unlabelled_finding(reading.counts),
     ]
     if ontology is not None:
         findings += _check_ontology(statistics, ontology)
     if against is not None:
-        findings += _check_leakage(statistics, read_docs(against))
+        findings += _check_leakage(statistics, read_docs(against, fields=fields))
     met = [found for found in findings if found.count]
     return CheckReport(
         corpus, reading.format, statistics.summarise(), met, dict(statistics.frequency)
     )
 
 
-def _unlabelled_finding(statistics: _Statistics) -> Finding:
-    """Return the finding for a corpus without any labels; it needs no places."""
+def _unlabelled_finding(counts: ReadCounts) -> Finding:
+    """Return the finding for a corpus without any labels, with the columns that may have them."""
     return Finding(
         "documents, none with labels: enough to index, but training and evaluation need labels",
-        statistics.n_docs,
+        counts.n_docs,
+        [counts.suggest_label_field()] if counts.others else [],
     )
 
 
@@ -200,6 +208,7 @@ class _Statistics:
         return {
             "documents": self.n_docs,
             "documents with labels": n_labelled,
+            "labels": self.frequency.total(),
             "different labels": len(self.frequency),
             "labels a document": round(self.frequency.total() / n_docs, 2),
             "words": self.n_words,
@@ -240,22 +249,33 @@ def hash_content(doc: Doc) -> bytes | None:
 
 
 def _check_ontology(statistics: _Statistics, ontology: Ontology) -> list[Finding]:
+    matcher = LabelMatcher(ontology)
+    named = Finding("labels that are a name or notation, matched to a concept")
+    ambiguous = Finding("labels that are a name or notation of several concepts")
     unknown = Finding("labels that the ontology does not have")
     deprecated = Finding("labels that the ontology calls deprecated")
     nowhere = Finding("labels without a position in the hierarchy")
     for label, count in sorted(statistics.frequency.items(), key=lambda item: (-item[1], item[0])):
-        place = f"{label}: {count:,} documents, first in {statistics.first_use[label]}"
-        if label in ontology.deprecated:
-            instead = ontology.replaced_by.get(label)
+        documents = format_count(count, "document")
+        place = f"{label}: {documents}, first in {statistics.first_use[label]}"
+        concepts = sorted(matcher.find(label))
+        if len(concepts) != 1:
+            (ambiguous if concepts else unknown).add(
+                place + (f"; {', '.join(concepts)}" if concepts else "")
+            )
+            continue
+        (concept,) = concepts
+        if concept != label:
+            named.add(f"{place}; {concept}")
+        if concept in ontology.deprecated:
+            instead = ontology.replaced_by.get(concept)
             deprecated.add(place + (f"; replaced by {instead}" if instead else ""))
-        elif label not in ontology:
-            unknown.add(place)
-        elif not _has_position(ontology, label):
+        elif not _has_position(ontology, concept):
             nowhere.add(place)
     repairs = Finding("repairs that were needed to read the ontology")
     for problem in ontology.problems:
         repairs.add(problem)
-    return [unknown, deprecated, nowhere, repairs]
+    return [named, ambiguous, unknown, deprecated, nowhere, repairs]
 
 
 def _has_position(ontology: Ontology, label: str) -> bool:

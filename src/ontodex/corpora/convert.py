@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
+import logging
 from pathlib import Path
 
 from ontodex.corpora import detect, formats
+from ontodex.corpora.label_names import resolve_names
 from ontodex.corpora.open import read_docs, write_docs
-from ontodex.errors import DataError
+from ontodex.errors import DataError, UnmappedTableError
 from ontodex.io.progress import track
 from ontodex.io.temporary import remove_leftovers
 from ontodex.ontology import open as ontologies
 from ontodex.ontology.detect import detect_format as detect_ontology_format
-from ontodex.types import Doc
+from ontodex.types import Ontology
+from ontodex.types.field_mapping import NO_MAPPING, FieldMapping
+
+logger = logging.getLogger(__name__)
 
 
 def convert(
@@ -23,36 +25,28 @@ def convert(
     *,
     from_format: str | None = None,
     to_format: str | None = None,
-    text_fields: Sequence[str] = (),
+    fields: FieldMapping = NO_MAPPING,
+    ontology: Ontology | None = None,
 ) -> tuple[int, str]:
     """Write `source` as `target`; return the number of items and their kind: documents or concepts.
 
-    The fields of the source named in `text_fields` become the text of each document. An existing
-    target is never overwritten.
+    `fields` names the columns of a table. Labels that are names or notations of the ontology
+    become ids of its concepts. An existing target is never overwritten.
     """
     source, target = Path(source), Path(target)
-    if is_ontology(source, from_format):
+    if not fields and is_ontology(source, from_format):
         _check_free(target)
-        ontology = ontologies.read_ontology(source, from_format)
-        ontologies.write_ontology(ontology, target, to_format or ontologies.infer_format(target))
-        return len(ontology), "concepts"
-    docs = read_docs(source, from_format, text_fields=text_fields)
+        concepts = ontologies.read_ontology(source, from_format)
+        ontologies.write_ontology(concepts, target, to_format or ontologies.infer_format(target))
+        return len(concepts), "concepts"
+    docs = read_docs(source, from_format, fields=fields)
     to_format = to_format or detect.infer_format(target)
     _check_free(*formats.list_targets(target, to_format))
-    merged = map(partial(_merge_into_text, text_fields), docs) if text_fields else docs
-    tracked = track(merged, f"converting {source.name}")
+    matched = docs if ontology is None else resolve_names(docs, ontology)
+    tracked = track(matched, f"converting {source.name}")
     count = write_docs(tracked, target, to_format, n_features=docs.n_features)
+    docs.counts.log(source)
     return count, "documents"
-
-
-def _merge_into_text(names: Sequence[str], doc: Doc) -> Doc:
-    """Return the document with these fields joined to the field "text".
-
-    Other readers know the field "text", but not fields of any name.
-    """
-    rest = {name: text for name, text in doc.fields.items() if name not in names}
-    text = "\n".join(doc.fields[name] for name in names if name in doc.fields)
-    return replace(doc, fields={**rest, "text": text})
 
 
 def _check_free(*targets: Path) -> None:
@@ -70,7 +64,9 @@ def is_ontology(source: Path, from_format: str | None) -> bool:
         return concepts
     try:
         detect.detect_format(source)
-    except DataError:
-        detect_ontology_format(source)
+    except DataError as error:
+        # A list of labels may have any lines, so a table of documents would be one too.
+        if detect_ontology_format(source) == "labels" and isinstance(error, UnmappedTableError):
+            raise
         return True
     return False

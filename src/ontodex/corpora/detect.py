@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from ontodex.corpora.formats import FORMATS, list_writable, load_format
+from ontodex.corpora.parsing.columns import unmapped_error
 from ontodex.corpora.parsing.file_head import Head, missing_error
+from ontodex.corpora.parsing.text_table import DELIMITERS
 from ontodex.errors import ConfigError, DataError
+from ontodex.types.field_mapping import NO_MAPPING, FieldMapping
 
+# Marks of RDF, OBO and MeSH files, none of which is a corpus.
+_ONTOLOGY = re.compile(
+    rb"^\s*@prefix\s|<rdf:RDF|^\[Term\]|^\*NEWRECORD|<DescriptorRecordSet|\"@(?:context|graph)\"\s*:"
+    rb"|2004/02/skos/core#|http://purl\.obolibrary\.org/",
+    re.MULTILINE,
+)
 # File names of corpora to be written.
 _ENDINGS = {
     ".jsonl": "jsonl",
@@ -22,16 +32,77 @@ _ENDINGS = {
 }
 
 
-def detect_format(path: Path | str) -> str:
-    """Return the name of the format in which `path` is written, by its content."""
+def detect_format(path: Path | str, mapping: FieldMapping = NO_MAPPING) -> str:
+    """Return the name of the format in which `path` is written, by its content.
+
+    A table whose columns `mapping` names may have columns of any name.
+    """
     path = Path(path)
     head = Head.of(path)
-    for name in FORMATS:
-        if load_format(name).looks_like(head):
-            return name
+    found = next((name for name in FORMATS if load_format(name).looks_like(head)), None)
+    if found is not None and (not mapping or takes_mapping(found, mapping)):
+        return found
     if not path.exists():
         raise missing_error(path)
-    raise DataError(
+    table, columns = _find_table(head)
+    if mapping and table:
+        return table
+    if mapping and found:
+        raise _fixed_fields_error(found, path)
+    if columns and not _ONTOLOGY.search(head.start):
+        raise unmapped_error(columns).at(path)
+    raise _unknown_error(head)
+
+
+def takes_mapping(format: str, mapping: FieldMapping) -> bool:
+    """Return whether a format can be read with these names of columns."""
+    module = load_format(format)
+    takes_text = hasattr(module, "TAKES_TEXT_FIELDS") and mapping.names_only_text
+    return not mapping or hasattr(module, "TAKES_FIELDS") or takes_text
+
+
+def restrict_mapping(path: Path | str, mapping: FieldMapping) -> FieldMapping:
+    """Return the part of a mapping that fits a table; an empty one for any other file.
+
+    A run that was trained on a table reads further tables with the same columns in the same way.
+    """
+    path = Path(path)
+    if not mapping or not path.is_file():
+        return NO_MAPPING
+    _, columns = _find_table(Head.of(path))
+    return mapping.restrict(columns) or NO_MAPPING
+
+
+def _find_table(head: Head) -> tuple[str, list[str]]:
+    """Return the format and the columns of a table, or empty ones for a file that is none."""
+    if load_format("parquet").looks_like(head):
+        return "parquet", load_format("parquet").read_columns(head.path)
+    if head.keys:
+        return "jsonl", list(head.keys)
+    by_mark = {mark: head.table_columns(mark) for mark in DELIMITERS}
+    mark = max(by_mark, key=lambda mark: len(by_mark[mark]))
+    return ("tsv" if mark == "\t" else "csv", by_mark[mark]) if by_mark[mark] else ("", [])
+
+
+def _fixed_fields_error(format: str, path: Path) -> DataError:
+    return DataError(
+        f"columns cannot be named in the format {format}, which has none of its own",
+        path=path,
+        hint="leave --text-field, --label-field, --id-field and --label-separator out",
+    )
+
+
+def _unknown_error(head: Head) -> DataError:
+    path = head.path
+    if not head.start and not head.is_folder:
+        return DataError("is an empty file", path=path, hint="give a file with documents")
+    if _ONTOLOGY.search(head.start):
+        return DataError(
+            "has the concepts of an ontology, but a corpus of documents is needed here",
+            path=path,
+            hint="give the ontology with --ontology, and the documents as the corpus",
+        )
+    return DataError(
         f"not a known corpus format; it is {head.describe()}",
         path=path,
         hint=f"if you know the format, convert the file: ontodex convert {path} OUT.jsonl "

@@ -1,43 +1,127 @@
-"""Replace labels that are names, as in BioASQ, by the ids of concepts."""
+"""Match labels that are names or notations to the concepts of an ontology.
+
+    label -> id | notation | preferred name | synonym, in any language -> the same without case
+
+A label that fits several concepts, or none, is kept as it is and counted.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from ontodex.types import Doc, Ontology
+from ontodex.io.plural import format_count
+from ontodex.types import Corpus, Doc, Ontology
 
 logger = logging.getLogger(__name__)
 
+MAX_EXAMPLES = 5
+
+
+@dataclass
+class MatchReport:
+    """How the labels of documents were matched; every use of a label counts."""
+
+    n_ids: int = 0  # were ids already
+    matched: Counter[str] = field(default_factory=Counter)  # names and notations of one concept
+    ambiguous: Counter[str] = field(default_factory=Counter)  # of several concepts
+    unknown: Counter[str] = field(default_factory=Counter)  # of none
+
+    @property
+    def n_labels(self) -> int:
+        named = (self.matched, self.ambiguous, self.unknown)
+        return self.n_ids + sum(part.total() for part in named)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return counts and examples for programs."""
+        return {
+            "n_read": self.n_labels,
+            "n_ids": self.n_ids,
+            "n_matched": self.matched.total(),
+            "n_ambiguous": self.ambiguous.total(),
+            "n_unknown": self.unknown.total(),
+            "ambiguous": list_examples(self.ambiguous),
+            "unknown": list_examples(self.unknown),
+        }
+
+    def describe(self) -> str:
+        """Return the counts as a sentence, with examples of what was not matched."""
+        parts = [f"{self.n_ids:,} are ids", f"{self.matched.total():,} matched by name or notation"]
+        for word, labels in (("ambiguous", self.ambiguous), ("unknown", self.unknown)):
+            examples = ", ".join(map(repr, list_examples(labels)))
+            parts.append(f"{labels.total():,} {word}" + (f" ({examples})" if examples else ""))
+        return f"{format_count(self.n_labels, 'label')}: {', '.join(parts)}"
+
+    def log(self, source: object) -> None:
+        """Log the counts where some label was not an id; warn of what was not matched."""
+        if self.ambiguous or self.unknown:
+            logger.warning("%s: %s; unmatched labels are kept as they are", source, self.describe())
+        elif self.matched:
+            logger.info("%s: %s", source, self.describe())
+
+
+def list_examples(labels: Counter[str]) -> list[str]:
+    """Return the most frequent labels."""
+    return [label for label, _ in labels.most_common(MAX_EXAMPLES)]
+
+
+class LabelMatcher:
+    """Finds the concepts of labels and counts them in `report`."""
+
+    def __init__(self, ontology: Ontology, known: Collection[str] = ()) -> None:
+        """Match to the ontology; labels in `known` stay as they are."""
+        self._known, self._ontology = known, ontology
+        self._exact = _map_names(ontology)
+        self._folded = _fold(self._exact)
+        self.report = MatchReport()
+
+    def match(self, labels: Sequence[str]) -> tuple[str, ...]:
+        """Return the labels of a document with ids for names, each once."""
+        return tuple(dict.fromkeys(map(self._match, labels)))
+
+    def match_corpus(self, corpus: Corpus) -> Corpus:
+        """Return the corpus with ids for names; the same one if all labels stay."""
+        before = list(corpus.labels())
+        after = [self.match(labels) for labels in before]
+        return corpus.with_labels(after) if self.report.matched else corpus
+
+    def find(self, label: str) -> frozenset[str]:
+        """Return the ids of all concepts that a label may mean; the label itself if it is an id."""
+        is_id = label in self._known or label in self._ontology
+        if is_id or label in self._ontology.deprecated:
+            return frozenset([label])
+        nothing: frozenset[str] = frozenset()
+        return self._exact.get(label) or self._folded.get(label.strip().casefold(), nothing)
+
+    def _match(self, label: str) -> str:
+        found = self.find(label)
+        if label in found:
+            self.report.n_ids += 1
+        elif len(found) == 1:
+            self.report.matched[label] += 1
+            return next(iter(found))
+        else:
+            (self.report.ambiguous if found else self.report.unknown)[label] += 1
+        return label
+
 
 def resolve_names(docs: Iterable[Doc], ontology: Ontology) -> Iterator[Doc]:
-    """Yield the documents with concept ids as labels.
-
-    A name is looked up among ids, preferred names and synonyms, in this order, and then again
-    without case. Names of no concept or of several are kept, and counted in the log.
-    """
-    exact = _map_names(ontology)
-    folded = _drop_ambiguous((name.casefold(), label) for name, label in exact.items())
-    unknown: Counter[str] = Counter()
+    """Yield the documents with concept ids as labels; log how many were matched."""
+    matcher = LabelMatcher(ontology)
     for doc in docs:
-        labels = [exact.get(name) or folded.get(name.casefold(), "") for name in doc.labels]
-        unknown.update(name for name, label in zip(doc.labels, labels, strict=True) if not label)
-        found = (label or name for name, label in zip(doc.labels, labels, strict=True))
-        yield replace(doc, labels=tuple(dict.fromkeys(found)))
-    if unknown:
-        (example, _), *_ = unknown.most_common(1)
-        logger.warning(
-            "%s names (%s uses) are not of exactly one concept and are kept; the most common is %r",
-            f"{len(unknown):,}",
-            f"{unknown.total():,}",
-            example,
-        )
+        yield replace(doc, labels=matcher.match(doc.labels))
+    matcher.report.log("labels")
 
 
-def _map_names(ontology: Ontology) -> dict[str, str]:
-    """Return name -> id; ids have priority over preferred names, and these over synonyms."""
+_Meanings = dict[str, frozenset[str]]
+
+
+def _map_names(ontology: Ontology) -> _Meanings:
+    """Return name -> ids; notations have priority over preferred names, and these over synonyms."""
+    notations = ((notation, label) for label, notation in ontology.notations.items())
     preferred = (
         (name, ontology.ids[row])
         for names in ontology.names.values()
@@ -49,15 +133,20 @@ def _map_names(ontology: Ontology) -> dict[str, str]:
         for row, names in lists.items()
         for name in names
     )
-    ids = {label: label for label in ontology.ids}
-    return _drop_ambiguous(synonyms) | _drop_ambiguous(preferred) | ids
+    return {
+        name: labels - ontology.deprecated or labels
+        for part in (synonyms, preferred, notations)
+        for name, labels in _collect(part).items()
+    }
 
 
-def _drop_ambiguous(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return name -> id for names of exactly one concept."""
-    meanings: dict[str, str] = {}
-    ambiguous: set[str] = set()
+def _fold(exact: _Meanings) -> _Meanings:
+    return _collect((name.casefold(), label) for name, labels in exact.items() for label in labels)
+
+
+def _collect(pairs: Iterable[tuple[str, str]]) -> _Meanings:
+    """Return name -> all ids of this name."""
+    meanings: dict[str, set[str]] = {}
     for name, label in pairs:
-        if meanings.setdefault(name, label) != label:
-            ambiguous.add(name)
-    return {name: label for name, label in meanings.items() if name not in ambiguous}
+        meanings.setdefault(name, set()).add(label)
+    return {name: frozenset(labels) for name, labels in meanings.items()}

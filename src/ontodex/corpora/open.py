@@ -9,24 +9,67 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 
-from ontodex.corpora.detect import detect_format
+from ontodex.corpora.detect import detect_format, takes_mapping
 from ontodex.corpora.formats import FORMATS, list_writable, load_format
 from ontodex.corpora.parsing.capabilities import FormatCapabilities, fit_doc
 from ontodex.corpora.parsing.file_head import missing_error
 from ontodex.errors import ConfigError, DataError
 from ontodex.io.files import get_cache_folder, hash_file
+from ontodex.io.plural import format_count
 from ontodex.io.temporary import clear_leftovers, temporary_folder
 from ontodex.types import Corpus, Doc
+from ontodex.types.field_mapping import NO_MAPPING, FieldMapping, list_columns
 
 logger = logging.getLogger(__name__)
 
 # Increase it when a reader gives other documents for the same bytes, to rebuild cached corpora.
-READER_VERSION = 1
+READER_VERSION = 2
+COLUMNS_FROM = 100  # documents whose metadata show the columns of a table
+
+
+@dataclass
+class ReadCounts:
+    """The numbers of documents and labels that were read, and the columns of other names."""
+
+    n_docs: int = 0
+    n_labelled: int = 0
+    n_labels: int = 0
+    others: dict[str, None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, corpus: Corpus) -> ReadCounts:
+        """Count the documents and labels of a corpus."""
+        n_labels = [len(labels) for labels in corpus.labels()]
+        counts = cls(len(corpus), sum(map(bool, n_labels)), sum(n_labels))
+        counts._note_columns(islice(corpus, COLUMNS_FROM))
+        return counts
+
+    def add(self, doc: Doc) -> None:
+        self.n_docs += 1
+        self.n_labelled += bool(doc.labels)
+        self.n_labels += len(doc.labels)
+        if self.n_docs <= COLUMNS_FROM:
+            self._note_columns([doc])
+
+    def _note_columns(self, docs: Iterable[Doc]) -> None:
+        self.others.update(dict.fromkeys(key for doc in docs for key in doc.metadata))
+
+    def log(self, source: Path | str) -> None:
+        """Log the counts; warn where no label was read, with the columns that may have them."""
+        docs, labels = format_count(self.n_docs, "document"), format_count(self.n_labels, "label")
+        logger.info("%s: read %s with %s", source, docs, labels)
+        if self.n_docs and not self.n_labels and self.others:
+            logger.warning("%s: no labels were read; %s", source, self.suggest_label_field())
+
+    def suggest_label_field(self) -> str:
+        """Return the columns that were not read as text or labels, and the option to give."""
+        return f"give --label-field if they are in one of {list_columns(list(self.others))}"
 
 
 class DocReader(Iterator[Doc]):
@@ -36,16 +79,15 @@ class DocReader(Iterator[Doc]):
     A label that a document has twice is kept once; at the end the log counts such documents.
     """
 
-    def __init__(self, path: Path, format: str, text_fields: Sequence[str] = ()) -> None:
+    def __init__(self, path: Path, format: str, fields: FieldMapping = NO_MAPPING) -> None:
         module = load_format(format)
-        if text_fields and not hasattr(module, "TAKES_TEXT_FIELDS"):
-            raise ConfigError(f"text fields cannot be chosen in the format {format}")
+        if not takes_mapping(format, fields):
+            raise ConfigError(f"columns cannot be chosen in the format {format}")
         self.path, self.format = path, format
         self.n_features: int = module.n_features(path) if hasattr(module, "n_features") else 0
-        self._docs: Iterator[Doc] = iter(
-            module.read(path, text_fields=text_fields) if text_fields else module.read(path)
-        )
+        self._docs: Iterator[Doc] = iter(_read(module, path, fields))
         self.repairs: Counter[str] = Counter()
+        self.counts = ReadCounts()
         self._ended = False
 
     @property
@@ -62,27 +104,39 @@ class DocReader(Iterator[Doc]):
             self._ended = True
             raise
         labels = tuple(dict.fromkeys(doc.labels))
-        if len(labels) == len(doc.labels):
-            return doc
-        self.repairs["a label was given twice and taken once"] += 1
-        return replace(doc, labels=labels)
+        if len(labels) < len(doc.labels):
+            self.repairs["a label was given twice and taken once"] += 1
+            doc = replace(doc, labels=labels)
+        self.counts.add(doc)
+        return doc
+
+
+def _read(module: ModuleType, path: Path, fields: FieldMapping) -> Iterable[Doc]:
+    docs: Iterable[Doc]
+    if hasattr(module, "TAKES_FIELDS"):
+        docs = module.read(path, mapping=fields)
+    elif hasattr(module, "TAKES_TEXT_FIELDS"):
+        docs = module.read(path, text_fields=fields.text_fields)
+    else:
+        docs = module.read(path)
+    return docs
 
 
 def log_changes(path: Path, changes: Counter[str]) -> None:
     """Log how many documents were changed, by kind of change."""
     for change, count in changes.items():
-        logger.warning("%s: %s: %s documents", path, change, f"{count:,}")
+        logger.warning("%s: %s: %s", path, change, format_count(count, "document"))
 
 
 def read_docs(
-    path: Path | str, format: str | None = None, *, text_fields: Sequence[str] = ()
+    path: Path | str, format: str | None = None, *, fields: FieldMapping = NO_MAPPING
 ) -> DocReader:
     """Return a stream of the documents in `path`; without a format, detect it.
 
-    `text_fields` names further fields or columns to read as text, in formats with named fields.
+    `fields` names the columns of a table, or the keys of JSON objects, that hold text and labels.
     """
     path = Path(path)
-    return DocReader(path, format or detect_format(path), text_fields)
+    return DocReader(path, format or detect_format(path, fields), fields)
 
 
 def write_docs(docs: Iterable[Doc], path: Path | str, format: str, *, n_features: int = 0) -> int:
@@ -123,33 +177,59 @@ def _write(module: ModuleType, docs: Iterator[Doc], path: Path, n_features: int)
 
 
 def open_corpus(
-    path: Path | str, format: str | None = None, *, text_fields: Sequence[str] = ()
+    path: Path | str,
+    format: str | None = None,
+    *,
+    text_fields: str | Iterable[str] | None = None,
+    label_field: str | None = None,
+    id_field: str | None = None,
+    label_separator: str | None = None,
 ) -> Corpus:
     """Return the documents in `path` as a memory-mapped corpus.
 
+    text_fields      columns or JSON keys with the text, in order; by default title, abstract, body
+                     and text
+    label_field      column with the labels; by default labels
+    id_field         column with the id of the document; by default id, else documents are numbered
+    label_separator  between labels in a cell; by default | or ;
+
     A corpus folder is opened in place. Any other file is read once into the cache, under a key of
     its bytes; the next call only maps the cached corpus.
+
+    >>> corpus = ontodex.open_corpus(
+    ...     "news.csv", text_fields=["headline", "content"], label_field="topics"
+    ... )
+    >>> list(corpus.labels())
+    [['fish', 'rivers'], ['oaks']]
     """
+    mapping = FieldMapping.of(text_fields, label_field, id_field, label_separator)
+    return open_mapped(path, mapping, format)
+
+
+def open_mapped(
+    path: Path | str, fields: FieldMapping = NO_MAPPING, format: str | None = None
+) -> Corpus:
+    """Do what `open_corpus` does, with the names of the columns in one object."""
     path = Path(path)
-    format = format or detect_format(path)
+    format = format or detect_format(path, fields)
     if format == "corpus":
         return Corpus.open(path, is_trusted=False)
-    folder = get_cache_folder() / "corpora" / _cache_key(path, format, text_fields)
+    folder = get_cache_folder() / "corpora" / _cache_key(path, format, fields)
     if folder.is_dir():
         try:
             return Corpus.open(folder)
         except DataError as error:
             logger.warning("%s; reading %s again", error, path)
     clear_leftovers(folder.parent)
-    docs = read_docs(path, format, text_fields=text_fields)
+    docs = read_docs(path, format, fields=fields)
     return Corpus.write(docs, folder, n_features=docs.n_features)
 
 
-def _cache_key(path: Path, format: str, text_fields: Sequence[str]) -> str:
+def _cache_key(path: Path, format: str, fields: FieldMapping) -> str:
     """Return a digest of everything that determines the documents."""
     module = load_format(format)
     sources: list[Path] = module.sources(path) if hasattr(module, "sources") else [path]
-    content = hashlib.sha256(f"{READER_VERSION}\n{format}\n{list(text_fields)}\n".encode())
+    content = hashlib.sha256(f"{READER_VERSION}\n{format}\n{fields.to_dict()}\n".encode())
     for source in sources:
         if not source.exists():
             raise missing_error(source)
@@ -159,4 +239,12 @@ def _cache_key(path: Path, format: str, text_fields: Sequence[str]) -> str:
     return content.hexdigest()
 
 
-__all__ = ["DocReader", "log_changes", "open_corpus", "read_docs", "write_docs"]
+__all__ = [
+    "DocReader",
+    "ReadCounts",
+    "log_changes",
+    "open_corpus",
+    "open_mapped",
+    "read_docs",
+    "write_docs",
+]

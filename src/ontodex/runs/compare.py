@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ontodex.corpora.open import open_corpus
 from ontodex.decide.decision import Decision
 from ontodex.decide.expected_f import ExpectedF
 from ontodex.errors import ConfigError, DataError
@@ -44,10 +43,12 @@ from ontodex.evaluation.significance import (
 )
 from ontodex.io import tables
 from ontodex.models.consensus import Consensus
+from ontodex.runs.documents import open_documents
 from ontodex.runs.recipe import train
 from ontodex.runs.run import Run, load, predict
 from ontodex.runs.settings import resolve
 from ontodex.types import Corpus, LabelSpace, Ranking
+from ontodex.types.field_mapping import NO_MAPPING, FieldMapping
 
 KS = (1, 3, 5)
 OVERLAPS = (1, 2, 3, 4, 5)  # AttentionXML, Table 4
@@ -152,11 +153,13 @@ def compare(
     *,
     consensus: bool = False,
     device: str = "auto",
+    fields: FieldMapping = NO_MAPPING,
 ) -> Comparison:
     """Compare runs on a labelled corpus.
 
     `runs` are loaded runs or run folders, or a dict that names loaded runs. With `consensus`, the
-    consensus of all of them is one more system. `device` is used for folders.
+    consensus of all of them is one more system. `device` is used for folders. `fields` names
+    columns of a table; by default they are those with which the first run was trained.
 
     >>> found = ontodex.compare(["runs/floor", "runs/linear"], "test.jsonl", consensus=True)
     >>> found.systems
@@ -164,8 +167,10 @@ def compare(
     >>> [round(value, 3) for value in found.values["P@1"]]
     [0.667, 1.0, 1.0]
     """
-    corpus = corpus if isinstance(corpus, Corpus) else open_corpus(corpus)
     loaded = dict(runs) if isinstance(runs, Mapping) else _load_runs(runs, device)
+    labels = common_labels([run.labels for run in loaded.values()])
+    about = next((run.about for run in loaded.values()), {})
+    corpus = open_documents(corpus, labels, about, fields)
     if consensus:
         loaded["consensus"] = consensus_of(list(loaded.values()))
     return _compare(loaded, corpus)
@@ -185,6 +190,7 @@ def save_consensus(
     train_corpus: str | Path | Corpus,
     dev: str | Path | Corpus | None = None,
     device: str = "auto",
+    fields: FieldMapping = NO_MAPPING,
 ) -> Run:
     """Save the consensus of runs as a run folder.
 
@@ -201,6 +207,7 @@ def save_consensus(
         ontology=ontology,
         out=out,
         device=device,
+        fields=fields,
     )
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ontodex.corpora.open import open_corpus
 from ontodex.errors import DataError
 from ontodex.evaluation.label_table import write_label_table
 from ontodex.evaluation.metrics import Metrics
@@ -20,9 +19,11 @@ from ontodex.evaluation.sets import count_by_label
 from ontodex.io.files import write_text
 from ontodex.models.interface import Describes
 from ontodex.ontology.levels import compute_label_ancestors, compute_label_levels
+from ontodex.runs.documents import open_documents
 from ontodex.runs.run import Run, load, predict
 from ontodex.types import Corpus
 from ontodex.types.answers import PredictionResult
+from ontodex.types.field_mapping import NO_MAPPING, FieldMapping
 
 
 def evaluate(
@@ -31,25 +32,28 @@ def evaluate(
     *,
     report: bool = False,
     device: str = "auto",
+    fields: FieldMapping = NO_MAPPING,
 ) -> Metrics:
     """Return all metrics of a run on a labelled corpus.
 
     With `report`, write metrics.json, label_metrics.tsv and report.html into the run folder.
-    `device` is used where `run` is a folder.
+    `device` is used where `run` is a folder. `fields` names columns of a table; by default they are
+    those of the training documents.
 
     >>> metrics = ontodex.evaluate("runs/floor", "test.jsonl")
     >>> round(metrics["P@1"], 3)
     0.667
     """
     run = run if isinstance(run, Run) else load(run, device=device)
-    corpus = corpus if isinstance(corpus, Corpus) else open_corpus(corpus)
+    source = None if isinstance(corpus, Corpus) else Path(corpus)
+    corpus = open_documents(corpus, run.labels, run.about, fields)
     gold = run.labels.gold(corpus)
     if gold.nnz and gold.indices.min() >= len(run.labels):
         raise DataError(
             "this run knows none of the labels of these documents, so all would be missed",
-            path=corpus.folder,
-            hint="evaluate on documents with labels of its vocabulary, written the same way "
-            f"({run.labels.ids[0]!r} is one)",
+            path=source,
+            hint="evaluate on documents with labels of its vocabulary, as ids or names "
+            f"({run.labels.ids[0]!r} is one id)",
         )
     started = time.monotonic()
     result = predict(run, corpus)

@@ -27,6 +27,7 @@ from ontodex.errors import RunError
 from ontodex.io.files import hash_file, write_text
 from ontodex.io.json_schema import parse_record, read_table
 from ontodex.types import LabelSpace, Ontology
+from ontodex.types.field_mapping import NO_MAPPING, FieldMapping
 
 FORMAT = 1
 _HINT = "copy the run folder again, or train again"
@@ -122,6 +123,7 @@ class _Manifest:
     hardware: str = ""
     learned: dict[str, int] = field(default_factory=dict)  # decisions that `learn` has used
     updates: _Updates = _Updates()
+    fields: FieldMapping = NO_MAPPING  # columns of the training documents
 
 
 # A run that is loaded has these too; a folder that is only verified may lack them.

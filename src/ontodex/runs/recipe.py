@@ -14,19 +14,21 @@ from typing import Any
 import numpy as np
 
 from ontodex import __version__
-from ontodex.corpora.open import open_corpus
+from ontodex.corpora.open import ReadCounts, open_mapped
 from ontodex.corpora.split import set_aside
 from ontodex.errors import DataError
 from ontodex.io.device import choose_device, describe_machine, describe_thread_limit
 from ontodex.models.interface import Decides, Model, Refits, Resumes
 from ontodex.ontology.open import read_ontology, write_ontology
 from ontodex.runs.claim import LOCK, claim_data, claim_folder, remove_work
+from ontodex.runs.documents import match_labels
 from ontodex.runs.folder import save_labels, write_manifest
 from ontodex.runs.run import RANKS, Run, load
 from ontodex.runs.settings import RunSettings, merge_keywords, resolve
 from ontodex.training.clock import start_clock
 from ontodex.training.distributed import on_rank_zero
 from ontodex.types import Corpus, LabelSpace, Ontology, Ranking
+from ontodex.types.field_mapping import NO_MAPPING, FieldMapping
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +42,7 @@ def train(
     ontology: str | Path | Ontology | None = None,
     device: str = "auto",
     config: str | Path | Mapping[str, Any] | None = None,
+    fields: FieldMapping = NO_MAPPING,
     **settings: Any,
 ) -> Run:
     """Train a system, write the run folder `out`, and return the run.
@@ -49,6 +52,7 @@ def train(
     ontology    an ontology or a path in any ontology format
     device      auto, cpu or cuda
     config      a TOML file of settings, or its tables as a dict; keyword settings override it
+    fields      columns of train and dev with text, labels and id, where they have other names
     settings    settings as keywords, by one rule:
                 labels={...} and decide={...} are the tables of these names, refit=True is the
                 setting of [train], loop={...} is the table [model.train] (epochs, lr, ...);
@@ -67,18 +71,26 @@ def train(
     out = Path(out)
     # The folder is claimed before a file is read: a bad setting or folder is reported at once.
     with claim_folder(out, resolved):
+        known = ontology if isinstance(ontology, Ontology | None) else read_ontology(ontology)
         return _train(
             resolved,
             out,
-            train=_open(train),
-            dev=None if dev is None else _open(dev),
-            ontology=ontology if isinstance(ontology, Ontology | None) else read_ontology(ontology),
+            train=_open(train, "train", known, fields),
+            dev=None if dev is None else _open(dev, "dev", known, fields),
+            ontology=known,
             device=device,
+            fields=fields,
         )
 
 
-def _open(corpus: str | Path | Corpus) -> Corpus:
-    return corpus if isinstance(corpus, Corpus) else open_corpus(corpus)
+def _open(
+    corpus: str | Path | Corpus, part: str, ontology: Ontology | None, fields: FieldMapping
+) -> Corpus:
+    """Open documents with ids for labels that are names; log how many labels were read."""
+    opened = corpus if isinstance(corpus, Corpus) else open_mapped(corpus, fields)
+    source = part if isinstance(corpus, Corpus) else f"{part} ({corpus})"
+    ReadCounts.of(opened).log(source)
+    return match_labels(opened, ontology, source)
 
 
 def _train(
@@ -89,6 +101,7 @@ def _train(
     dev: Corpus | None,
     ontology: Ontology | None,
     device: str,
+    fields: FieldMapping,
 ) -> Run:
     """Train in a claimed folder."""
     if len(train) == 0:
@@ -119,6 +132,7 @@ def _train(
         "labels": labels.n_seen,
         "train_seconds": round(time.monotonic() - started, 3),
         "hardware": describe_machine(choose_device(device)) + describe_thread_limit(),
+        **({"fields": fields.to_dict()} if fields else {}),
     }
     on_rank_zero(lambda: _save(model, settings, labels, dev, ranking, about, out), "save the run")
     return load(out, device=device)
@@ -138,7 +152,11 @@ def _collect_labels(settings: RunSettings, train: Corpus, ontology: Ontology | N
 
 def refuse_unlabelled(corpus: Corpus, which: str) -> None:
     if not any(corpus.labels()):
-        raise DataError(f"no {which} document has a label", hint="give a labelled corpus")
+        counts = ReadCounts.of(corpus)
+        raise DataError(
+            f"no {which} document has a label",
+            hint=counts.suggest_label_field() if counts.others else "give a labelled corpus",
+        )
 
 
 def refuse_foreign_ontology(labels: LabelSpace) -> None:
@@ -148,7 +166,7 @@ def refuse_foreign_ontology(labels: LabelSpace) -> None:
         raise DataError(
             f"none of the {labels.n_seen:,} labels of the training documents is in the ontology: "
             f"they are like {known[0]!r}, its concepts like {next(iter(ontology.ids), '')!r}",
-            hint="give the ontology that has them (--ontology), or none",
+            hint="give the ontology that has them as ids, names or notations (--ontology), or none",
         )
 
 

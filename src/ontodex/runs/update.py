@@ -8,28 +8,35 @@ from pathlib import Path
 
 import numpy as np
 
-from ontodex.corpora.open import open_corpus
 from ontodex.errors import RunError
 from ontodex.io.files import hash_file, replace_folder
 from ontodex.models.interface import Updates
+from ontodex.runs.documents import open_documents
 from ontodex.runs.folder import is_finished, save_labels, write_manifest
 from ontodex.runs.recipe import refuse_unlabelled, warn_unknown_labels
 from ontodex.runs.run import Run, load
 from ontodex.types import Corpus, LabelSpace
+from ontodex.types.field_mapping import NO_MAPPING, FieldMapping
 
 logger = logging.getLogger(__name__)
 
 
-def update_run(folder: str | Path, corpus: str | Path | Corpus, *, device: str = "cpu") -> Run:
+def update_run(
+    folder: str | Path,
+    corpus: str | Path | Corpus,
+    *,
+    device: str = "cpu",
+    fields: FieldMapping = NO_MAPPING,
+) -> Run:
     """Add documents to a run without training; labels it did not know get new columns.
 
     The new run is written beside the old one and replaces it in one step: at any moment the folder
     holds the old run or the new one. Metrics of the old run are not copied.
     """
     folder = Path(folder)
-    corpus = corpus if isinstance(corpus, Corpus) else open_corpus(corpus)
     manifest = hash_file(folder / "manifest.json") if is_finished(folder) else ""
     old = load(folder, device=device)
+    corpus = open_documents(corpus, old.labels, old.about, fields)
     if not isinstance(old.model, Updates):
         raise RunError(
             f"the system {old.settings.name!r} cannot take documents without training",

@@ -11,6 +11,7 @@ from ontodex.corpora.formats import FORMATS, list_writable, load_format
 from ontodex.corpora.open import read_docs, write_docs
 from ontodex.errors import ConfigError, DataError
 from ontodex.types import Doc
+from ontodex.types.field_mapping import FieldMapping
 
 FILES = Path(__file__).parent / "files"
 
@@ -265,14 +266,18 @@ def test_a_mistyped_format_is_corrected() -> None:
 
 
 def test_text_fields_are_chosen_where_fields_have_names() -> None:
-    (law,) = read_docs(FILES / "laws.jsonl", text_fields=("attachments",))
+    (law,) = read_docs(FILES / "laws.jsonl", fields=FieldMapping(("attachments",)))
     assert list(law.fields) == ["title", "header", "recitals", "main_body", "attachments"]
-    doc = list(read_docs(FILES / "docs.jsonl", text_fields=("journal",)))[1]
-    assert doc.fields == {"text": "Snow on the roof.", "journal": "Roofs"}
-    first = next(read_docs(FILES / "annif/docs.jsonl", text_fields=("title",)))
+    doc = list(read_docs(FILES / "docs.jsonl", fields=FieldMapping(("journal", "text", "title"))))[
+        1
+    ]
+    assert list(doc.fields.items()) == [("journal", "Roofs"), ("text", "Snow on the roof.")]
+    first = next(read_docs(FILES / "annif/docs.jsonl", fields=FieldMapping(("title",))))
     assert first.fields == {"title": "Rain", "text": "It rains."}
     with pytest.raises(ConfigError, match="cannot be chosen in the format fasttext"):
-        read_docs(FILES / "fasttext/train.txt", text_fields=("title",))
+        read_docs(FILES / "fasttext/train.txt", "fasttext", fields=FieldMapping(("title",)))
+    with pytest.raises(DataError, match="columns cannot be named in the format fasttext"):
+        read_docs(FILES / "fasttext/train.txt", fields=FieldMapping(("title",)))
 
 
 def test_a_format_that_is_only_read_cannot_be_written(tmp_path: Path) -> None:
@@ -291,10 +296,10 @@ def test_what_a_format_cannot_hold_is_counted_in_the_log(
     assert (tmp_path / "out.txt").read_text() == "__label__x a b c\td\n__label__y plain\n"
     said = [record.getMessage().split(": ", 1)[1] for record in caplog.records]
     assert sorted(said) == [
-        "fields joined to one text: 1 documents",
-        "keywords left out: 1 documents",
-        "line ends or tabs became spaces: 1 documents",
-        "metadata left out: 1 documents",
+        "fields joined to one text: 1 document",
+        "keywords left out: 1 document",
+        "line ends or tabs became spaces: 1 document",
+        "metadata left out: 1 document",
     ]
 
 

@@ -251,7 +251,7 @@ def test_what_xml_cannot_hold_becomes_a_space_and_other_fields_join_the_abstract
     write_docs([doc], tmp_path / "x.xml", "medline")
     (back,) = medline.read(tmp_path / "x.xml")
     assert back == Doc("1", {"title": "a b", "abstract": "c d\ne"}, ("k ",), ("D1",))
-    assert "joined to an abstract: 1 documents" in caplog.text
+    assert "joined to an abstract: 1 document" in caplog.text
 
 
 def test_major_topics_that_are_no_list_are_refused(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from ontodex.corpora.parsing.columns import Columns, format_strings, is_header, parse_strings
 from ontodex.errors import DataError
+from ontodex.types.field_mapping import FieldMapping
 
 
 @pytest.mark.parametrize(
@@ -31,11 +32,13 @@ def test_a_list_is_read_back_from_its_cell(strings):
 def test_other_columns_are_metadata_unless_they_are_named():
     row = {"id": "1", "title": "T", "note": "N", "field:x": "X"}
     assert Columns(list(row)).doc(5, row).metadata == {"note": "N"}
-    assert Columns(list(row), ["note"]).doc(5, row).fields == {"title": "T", "note": "N", "x": "X"}
+    named = Columns(list(row), FieldMapping(("note",))).doc(5, row)
+    assert named.fields == {"note": "N"}
+    assert named.metadata == {"title": "T", "field:x": "X"}
     assert Columns(["text"]).doc(5, {"text": "t"}).id == "5"
 
 
 def test_a_table_without_text_is_refused():
     assert not is_header(["id", "labels"])
-    with pytest.raises(DataError, match="no column with text"):
+    with pytest.raises(DataError, match="the columns are id, labels"):
         Columns(["id", "labels"])

@@ -2,12 +2,13 @@
 
 A format is a module with
     looks_like(head) -> bool            recognise the content, from a `parsing.file_head.Head`
-    read(path) -> Iterator[Doc]         a stream; formats with named fields also take `text_fields`
+    read(path) -> Iterator[Doc]         a stream
 and, where it applies,
     CAPABILITIES                        what the format can store (`FormatCapabilities`)
     write(docs, path) -> int            write documents and return their number
     WRITES_FROM_CORPUS = True           `write` needs the documents twice and gets a `Corpus`
-    TAKES_TEXT_FIELDS = True            `read` takes the names of further text fields
+    TAKES_FIELDS = True                 `read` takes a `FieldMapping` with names of columns
+    TAKES_TEXT_FIELDS = True            `read` takes the names of further `text_fields`
     sources(path) -> list[Path]         all files that are read, if not just `path`
     targets(path) -> list[Path]         all files that may be written, if not just `path`
     n_features(path) -> int             the number of features, in formats that store features

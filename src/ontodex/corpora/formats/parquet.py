@@ -19,9 +19,10 @@ from ontodex.corpora.parsing.records import Records
 from ontodex.errors import DataError
 from ontodex.io.files import detect_compression, open_atomic
 from ontodex.types import Corpus, Doc
+from ontodex.types.field_mapping import NO_MAPPING, FieldMapping
 
 CAPABILITIES = FormatCapabilities(fields="all", keywords=True, metadata="all")
-TAKES_TEXT_FIELDS = True
+TAKES_FIELDS = True
 WRITES_FROM_CORPUS = True
 _BATCH = 1_000  # documents in memory at a time
 _ROW_GROUP = 10_000
@@ -32,17 +33,29 @@ def looks_like(head: Head) -> bool:
     return head.start.startswith(b"PAR1")
 
 
-def read(path: Path, *, text_fields: Sequence[str] = ()) -> Iterator[Doc]:
+def read(path: Path, *, mapping: FieldMapping = NO_MAPPING) -> Iterator[Doc]:
     """Read the documents of a table in batches of rows."""
+    file = _open(path)
+    try:
+        columns = Columns(file.schema_arrow.names, mapping, keep_empty=True)
+    except DataError as error:
+        raise error.at(path) from error
+    _check_types(file.schema_arrow, columns, path)
+    return Records(path, _read_rows(file, path, columns.others), columns.doc)
+
+
+def read_columns(path: Path) -> list[str]:
+    """Return the names of the columns."""
+    return list(_open(path).schema_arrow.names)
+
+
+def _open(path: Path) -> pq.ParquetFile:
     if detect_compression(path) is not None:
         raise DataError("a compressed Parquet file; unpack it first", path=path)
     try:
-        file = pq.ParquetFile(path)
+        return pq.ParquetFile(path)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise DataError(f"not a complete Parquet file ({error})", path=path) from error
-    columns = Columns(file.schema_arrow.names, text_fields, keep_empty=True)
-    _check_types(file.schema_arrow, columns, path)
-    return Records(path, _read_rows(file, path, columns.others), columns.doc)
 
 
 def _check_types(schema: pa.Schema, columns: Columns, path: Path) -> None:

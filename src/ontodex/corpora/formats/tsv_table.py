@@ -8,7 +8,7 @@ from ontodex.corpora.parsing.file_head import Head
 from ontodex.corpora.parsing.text_table import CAPABILITIES, detect_delimiter, read
 from ontodex.corpora.parsing.text_table import write as write_table
 
-TAKES_TEXT_FIELDS = True
+TAKES_FIELDS = True
 WRITES_FROM_CORPUS = True
 
 
@@ -19,4 +19,4 @@ def looks_like(head: Head) -> bool:
 
 write = partial(write_table, delimiter="\t")
 
-__all__ = ["CAPABILITIES", "TAKES_TEXT_FIELDS", "WRITES_FROM_CORPUS", "looks_like", "read", "write"]
+__all__ = ["CAPABILITIES", "TAKES_FIELDS", "WRITES_FROM_CORPUS", "looks_like", "read", "write"]

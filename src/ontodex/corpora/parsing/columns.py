@@ -2,8 +2,9 @@
 
 id | title, abstract, body, text | keywords | labels | metadata (a JSON object)
 
-A column "field:X" is the text field X. Any other column is a key of the metadata, unless
-`text_fields` names it. Lists in a cell are separated by | or ;, or written as a JSON list.
+A column "field:X" is the text field X. A `FieldMapping` names other columns for text, labels and
+id. Any other column is a key of the metadata. Lists in a cell are separated by | or ;, or written
+as a JSON list.
 """
 
 from __future__ import annotations
@@ -13,12 +14,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ontodex.corpora.parsing.json_objects import check_json, get_id, get_strings, parse_object
-from ontodex.errors import DataError
+from ontodex.errors import DataError, UnmappedTableError
 from ontodex.types import Corpus, Doc
+from ontodex.types.field_mapping import (
+    FIELDS_HINT,
+    NO_MAPPING,
+    FieldMapping,
+    list_columns,
+)
 
 TEXT_COLUMNS = ("title", "abstract", "body", "text")
 _PREFIX = "field:"
-_KNOWN = ("id", "keywords", "labels", "metadata")
 
 
 def is_header(names: Sequence[str]) -> bool:
@@ -34,23 +40,22 @@ class Columns:
     """The columns of a table by their meaning."""
 
     def __init__(
-        self, names: Sequence[str], text_fields: Sequence[str] = (), *, keep_empty: bool = False
+        self, names: Sequence[str], mapping: FieldMapping = NO_MAPPING, *, keep_empty: bool = False
     ) -> None:
-        wanted = {*TEXT_COLUMNS, *text_fields}
-        self.fields = {
+        mapping.check(names)
+        self.fields = {name: name for name in mapping.text_fields} or {
             name: name.removeprefix(_PREFIX)
             for name in names
-            if name in wanted or name.startswith(_PREFIX)
+            if name in TEXT_COLUMNS or name.startswith(_PREFIX)
         }
-        self._keep_empty = keep_empty  # for tables that distinguish empty from missing cells
-        self.has_id = "id" in names
-        self.others = [name for name in names if name not in _KNOWN and name not in self.fields]
         if not self.fields:
-            raise DataError(
-                f"no column with text; the columns are {list(names)}",
-                hint="name the column with text: ontodex convert IN OUT.jsonl --from csv (or tsv, "
-                "parquet) --text-field NAME",
-            )
+            raise unmapped_error(names)
+        self._keep_empty = keep_empty  # for tables that distinguish empty from missing cells
+        self._id, self._label = mapping.id_field or "id", mapping.label_field or "labels"
+        self._separator = mapping.label_separator
+        self.has_id = self._id in names
+        known = {self._id, self._label, "keywords", "metadata", *self.fields}
+        self.others = [name for name in names if name not in known]
 
     def doc(self, number: int, row: Mapping[str, Any]) -> Doc:
         """Return the document of a row; rows of a table without ids are numbered from 1."""
@@ -60,29 +65,41 @@ class Columns:
             if (row[name] is not None if self._keep_empty else row[name])
         }
         metadata = {name: row[name] for name in self.others if row[name] not in (None, "")}
+        keywords = None if self._label == "keywords" else row.get("keywords")
         return Doc(
-            get_id(row, "id") if self.has_id else str(number),
+            get_id(row, self._id) if self.has_id else str(number),
             fields or {"text": ""},
-            parse_strings(row.get("keywords"), "keywords"),
-            parse_strings(row.get("labels"), "labels"),
+            parse_strings(keywords, "keywords"),
+            parse_strings(row.get(self._label), self._label, self._separator),
             metadata | parse_metadata(row.get("metadata")),
         )
 
 
-def parse_strings(cell: Any, column: str) -> tuple[str, ...]:
-    """Return the texts of a cell: a list, a text separated by | or ;, or a JSON list."""
+def unmapped_error(names: Sequence[str]) -> UnmappedTableError:
+    """Return the error for a table whose text is in none of the columns that are known."""
+    return UnmappedTableError(
+        f"no column is known to hold text; the columns are {list_columns(names)}",
+        hint=f"say which columns to read: {FIELDS_HINT}",
+    )
+
+
+def parse_strings(cell: Any, column: str, separator: str = "") -> tuple[str, ...]:
+    """Return the texts of a cell: a list, a JSON list, or a text with separators.
+
+    The separator is | or ; unless it is given.
+    """
     if cell is None or isinstance(cell, list):
         return get_strings({column: cell}, column)
     if not isinstance(cell, str):
         return (str(cell),)
-    if cell.startswith("["):
+    if cell.startswith("[") and not separator:
         try:
             found = json.loads(cell)
         except (ValueError, RecursionError) as error:
             raise DataError(f"{column!r} starts with [ but is not a JSON list") from error
         check_json(found, cell)
         return get_strings({column: found}, column)
-    separator = "|" if "|" in cell else ";"
+    separator = separator or ("|" if "|" in cell else ";")
     return tuple(part for part in map(str.strip, cell.split(separator)) if part)
 
 

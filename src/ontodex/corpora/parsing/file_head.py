@@ -6,9 +6,10 @@ import csv
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +61,21 @@ class Head:
     @cached_property
     def object(self) -> dict[str, Any] | None:
         """The first JSON object on a line; damaged lines are skipped."""
+        return next(self._objects(), None)
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of the JSON objects on the first lines."""
+        return tuple(dict.fromkeys(key for found in self._objects() for key in found))
+
+    def _objects(self) -> Iterator[dict[str, Any]]:
         for line in self.lines[:_LINES]:
             try:
                 value = json.loads(line) if line.lstrip().startswith("{") else None
             except (ValueError, RecursionError):
                 continue
             if isinstance(value, dict):
-                return value
-        return None
+                yield value
 
     def most_lines_match(self, fits: Callable[[str], Any], *, skip: int = 0) -> bool:
         """Return whether more than half of the first lines, after `skip` lines, fit."""
@@ -93,6 +101,18 @@ class Head:
             return next(csv.reader(self.lines[:1], delimiter=delimiter), [])
         except csv.Error:
             return []
+
+    def table_columns(self, delimiter: str) -> list[str]:
+        """Return the columns of a text table; none if the first two rows do not look like one."""
+        try:
+            header, first = islice(csv.reader(self._rows(), delimiter=delimiter), 2)
+        except (csv.Error, ValueError):
+            return []
+        is_header = len(header) > 1 and all(header) and len(set(header)) == len(header)
+        return header if is_header and len(first) == len(header) else []
+
+    def _rows(self) -> Iterator[str]:
+        return (line + "\n" for line in self.lines)
 
     def describe(self) -> str:
         """Describe the file or folder for an error message."""

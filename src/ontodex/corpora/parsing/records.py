@@ -41,9 +41,7 @@ class Records(Iterator[Doc], Generic[R]):
             except DataError as error:
                 if error.path is not None:
                     raise
-                raise DataError(
-                    str(error), path=self._path, line=self.line, hint=error.hint
-                ) from error
+                raise error.at(self._path, self.line) from error
             if doc is not None:
                 return doc
             self._number -= 1

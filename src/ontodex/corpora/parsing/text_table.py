@@ -17,8 +17,11 @@ from ontodex.corpora.parsing.records import Records
 from ontodex.errors import DataError
 from ontodex.io.files import BOM, decode, open_atomic_packed, open_bytes
 from ontodex.types import Corpus, Doc
+from ontodex.types.field_mapping import NO_MAPPING, FieldMapping
 
 CAPABILITIES = FormatCapabilities(fields="all", empty_fields=False, keywords=True, metadata="all")
+
+DELIMITERS = "\t,;"
 
 Row = dict[str, str]
 
@@ -95,16 +98,19 @@ def read_rows(path: Path, rows: Rows, parse: Callable[[int, Row], Doc]) -> Recor
 
 def detect_delimiter(head: Head) -> str | None:
     """Return the separator of the columns of a corpus table, or None for another file."""
-    return next((mark for mark in "\t,;" if is_header(head.cells(mark))), None)
+    return next((mark for mark in DELIMITERS if is_header(head.cells(mark))), None)
 
 
-def read(path: Path, *, text_fields: Sequence[str] = ()) -> Iterator[Doc]:
+def read(path: Path, *, mapping: FieldMapping = NO_MAPPING) -> Iterator[Doc]:
     """Read the documents of a table with named columns and any separator."""
-    rows = Rows(path, detect_delimiter(Head.of(path)) or ",")
+    head = Head.of(path)
+    found = None if mapping else detect_delimiter(head)
+    # A table with columns of any name: the separator that divides its header most often.
+    rows = Rows(path, found or max(DELIMITERS, key=lambda mark: len(head.cells(mark))))
     try:
-        columns = Columns(rows.header, text_fields)
+        columns = Columns(rows.header, mapping)
     except DataError as error:
-        raise DataError(str(error), path=path, line=1, hint=error.hint) from error
+        raise error.at(path, 1) from error
     return read_rows(path, rows, columns.doc)
 
 

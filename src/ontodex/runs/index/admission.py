@@ -17,29 +17,33 @@ from ontodex.io.files import hash_file, open_atomic, write_text
 from ontodex.io.progress import track
 from ontodex.runs.index.workers import Block
 from ontodex.types import Corpus, Doc
+from ontodex.types.field_mapping import NO_MAPPING, FieldMapping
 
 BLOCK_TEXT = 32 * 2**20  # characters: a block of very long documents has fewer of them
 
 
-def digest_source(source: Path) -> str:
-    """Return a digest of the content of all files that are read."""
-    format = detect_format(source)
+def digest_source(source: Path, fields: FieldMapping = NO_MAPPING) -> str:
+    """Return a digest of the content of all files that are read, and of the columns."""
+    format = detect_format(source, fields)
     module = load_format(format)
     files = module.sources(source) if hasattr(module, "sources") else [source]
     # In a folder of documents the file names are their ids.
     names = [str(file.relative_to(source)) if source.is_dir() else "" for file in files]
-    content = [format, names, [hash_file(file) for file in files]]
+    content: list[object] = [format, names, [hash_file(file) for file in files]]
+    content += [fields.to_dict()] if fields else []
     return sha256(json.dumps(content).encode()).hexdigest()
 
 
-def admit_documents(source: Path, parts: Path, block: int) -> tuple[Corpus, list[Block], int]:
+def admit_documents(
+    source: Path, parts: Path, block: int, fields: FieldMapping = NO_MAPPING
+) -> tuple[Corpus, list[Block], int]:
     """Return the admitted documents, their blocks, and how many were rejected.
 
     The input is read once; a resumed job takes it from `parts`.
     """
     about = parts / "input.json"
     if not about.exists():
-        reading = read_docs(source)
+        reading = read_docs(source, fields=fields)
         with open_atomic(parts / "rejects.jsonl") as file:
             admission = _Admission(reading, file, block)
             docs = track(admission.docs(), f"reading {source.name}")

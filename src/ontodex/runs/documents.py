@@ -1,0 +1,65 @@
+"""Open labelled documents for a run: columns as in its training, labels of its vocabulary."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ontodex.corpora.detect import restrict_mapping
+from ontodex.corpora.label_names import LabelMatcher
+from ontodex.corpora.open import open_mapped
+from ontodex.types import Corpus, LabelSpace, Ontology
+from ontodex.types.field_mapping import NO_MAPPING, FieldMapping
+
+logger = logging.getLogger(__name__)
+
+
+def open_documents(
+    corpus: str | Path | Corpus,
+    labels: LabelSpace,
+    about: Mapping[str, Any],
+    fields: FieldMapping = NO_MAPPING,
+) -> Corpus:
+    """Open documents for a run with these labels and this manifest.
+
+    Where no columns are named, a table with those of the training documents is read like them.
+    Labels that are names or notations become ids.
+    """
+    if not isinstance(corpus, Corpus):
+        source, corpus = corpus, open_mapped(corpus, choose_fields(corpus, fields, about))
+    else:
+        source = "documents"
+    return match_labels(corpus, labels.ontology, source, labels)
+
+
+def choose_fields(
+    source: str | Path, fields: FieldMapping, about: Mapping[str, Any]
+) -> FieldMapping:
+    """Return the columns that are named, else those that the run recorded if the file has them."""
+    if fields:
+        return fields
+    recorded = FieldMapping.of(**about.get("fields", {}))
+    found = restrict_mapping(source, recorded)
+    if found:
+        logger.info("%s: %s, as in training", source, found.describe())
+    return found
+
+
+def match_labels(
+    corpus: Corpus,
+    ontology: Ontology | None,
+    source: object,
+    labels: LabelSpace | None = None,
+) -> Corpus:
+    """Return the corpus with ids for labels that are names or notations; log the counts."""
+    known = () if labels is None else labels.column.keys()
+    if ontology is None or all(
+        label in ontology or label in known for own in corpus.labels() for label in own
+    ):
+        return corpus
+    matcher = LabelMatcher(ontology, known)
+    matched = matcher.match_corpus(corpus)
+    matcher.report.log(source)
+    return matched
