@@ -11,8 +11,8 @@ from scipy.sparse import csr_array
 
 from ontodex.corpora.check import CheckReport, check
 from ontodex.errors import DataError
+from ontodex.field_mapping import FieldMapping
 from ontodex.types import Ontology
-from ontodex.types.field_mapping import FieldMapping
 from ontodex.types.sparse_column import SparseColumn
 
 # animal <- cat, dog; "loner" has no place; "hound" is deprecated for "dog"

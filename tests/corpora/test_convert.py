@@ -9,9 +9,9 @@ from ontodex.corpora.detect import detect_format
 from ontodex.corpora.open import open_corpus, read_docs
 from ontodex.corpora.sample import get_ontology_path
 from ontodex.errors import DataError, OntodexError, UnmappedTableError
+from ontodex.field_mapping import FieldMapping
 from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.ontology.open import FORMATS, read_ontology, write_ontology
-from ontodex.types.field_mapping import FieldMapping
 
 
 @pytest.fixture

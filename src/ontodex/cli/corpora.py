@@ -11,7 +11,7 @@ from typer import Argument, Option
 import ontodex
 from ontodex.cli.app import Json, OntologyPath, Set, app, print_answer, read_ontology_option
 from ontodex.cli.fields import takes_fields
-from ontodex.types.field_mapping import FieldMapping
+from ontodex.field_mapping import FieldMapping
 
 data_app = typer.Typer(help="Ready-made data sets.", no_args_is_help=True)
 ontology_app = typer.Typer(help="Look into an ontology.", no_args_is_help=True)

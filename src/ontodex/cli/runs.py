@@ -24,7 +24,7 @@ from ontodex.cli.app import (
 )
 from ontodex.cli.fields import takes_fields
 from ontodex.errors import ConfigError, RunError
-from ontodex.types.field_mapping import FieldMapping
+from ontodex.field_mapping import FieldMapping
 
 
 @app.command()

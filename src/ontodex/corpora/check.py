@@ -17,10 +17,10 @@ import numpy as np
 from ontodex.corpora.label_names import LabelMatcher
 from ontodex.corpora.open import DocReader, ReadCounts, read_docs
 from ontodex.errors import DataError, require
+from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.files import open_atomic
 from ontodex.io.plural import format_count
 from ontodex.types import Doc, Ontology
-from ontodex.types.field_mapping import NO_MAPPING, FieldMapping
 
 BLOCK = 2**16  # characters of a text whose words are in memory at a time
 SHOWN = 5  # places listed for each kind of problem

@@ -9,12 +9,12 @@ from ontodex.corpora import detect, formats
 from ontodex.corpora.label_names import resolve_names
 from ontodex.corpora.open import read_docs, write_docs
 from ontodex.errors import DataError, UnmappedTableError
+from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.progress import track
 from ontodex.io.temporary import remove_leftovers
 from ontodex.ontology import open as ontologies
 from ontodex.ontology.detect import detect_format as detect_ontology_format
 from ontodex.types import Ontology
-from ontodex.types.field_mapping import NO_MAPPING, FieldMapping
 
 logger = logging.getLogger(__name__)
 

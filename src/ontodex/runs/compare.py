@@ -41,6 +41,7 @@ from ontodex.evaluation.significance import (
     overlap,
     wilcoxon,
 )
+from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io import tables
 from ontodex.models.consensus import Consensus
 from ontodex.runs.documents import open_documents
@@ -48,7 +49,6 @@ from ontodex.runs.recipe import train
 from ontodex.runs.run import Run, load, predict
 from ontodex.runs.settings import resolve
 from ontodex.types import Corpus, LabelSpace, Ranking
-from ontodex.types.field_mapping import NO_MAPPING, FieldMapping
 
 KS = (1, 3, 5)
 OVERLAPS = (1, 2, 3, 4, 5)  # AttentionXML, Table 4

@@ -10,8 +10,8 @@ from typing import Any
 from ontodex.corpora.detect import restrict_mapping
 from ontodex.corpora.label_names import LabelMatcher
 from ontodex.corpora.open import open_mapped
+from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.types import Corpus, LabelSpace, Ontology
-from ontodex.types.field_mapping import NO_MAPPING, FieldMapping
 
 logger = logging.getLogger(__name__)
 

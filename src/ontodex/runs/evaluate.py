@@ -16,6 +16,7 @@ from ontodex.evaluation.metrics import Metrics
 from ontodex.evaluation.metrics import evaluate as compute_metrics
 from ontodex.evaluation.report import write_report
 from ontodex.evaluation.sets import count_by_label
+from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.files import write_text
 from ontodex.models.interface import Describes
 from ontodex.ontology.levels import compute_label_ancestors, compute_label_levels
@@ -23,7 +24,6 @@ from ontodex.runs.documents import open_documents
 from ontodex.runs.run import Run, load, predict
 from ontodex.types import Corpus
 from ontodex.types.answers import PredictionResult
-from ontodex.types.field_mapping import NO_MAPPING, FieldMapping
 
 
 def evaluate(

@@ -24,10 +24,10 @@ import numpy as np
 from ontodex.config import Table
 from ontodex.config import read as read_config
 from ontodex.errors import RunError
+from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.files import hash_file, write_text
 from ontodex.io.json_schema import parse_record, read_table
 from ontodex.types import LabelSpace, Ontology
-from ontodex.types.field_mapping import NO_MAPPING, FieldMapping
 
 FORMAT = 1
 _HINT = "copy the run folder again, or train again"

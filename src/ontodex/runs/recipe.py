@@ -17,6 +17,7 @@ from ontodex import __version__
 from ontodex.corpora.open import ReadCounts, open_mapped
 from ontodex.corpora.split import set_aside
 from ontodex.errors import DataError
+from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.device import choose_device, describe_machine, describe_thread_limit
 from ontodex.models.interface import Decides, Model, Refits, Resumes
 from ontodex.ontology.open import read_ontology, write_ontology
@@ -28,7 +29,6 @@ from ontodex.runs.settings import RunSettings, merge_keywords, resolve
 from ontodex.training.clock import start_clock
 from ontodex.training.distributed import on_rank_zero
 from ontodex.types import Corpus, LabelSpace, Ontology, Ranking
-from ontodex.types.field_mapping import NO_MAPPING, FieldMapping
 
 logger = logging.getLogger(__name__)
 

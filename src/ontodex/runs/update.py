@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ontodex.errors import RunError
+from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.files import hash_file, replace_folder
 from ontodex.models.interface import Updates
 from ontodex.runs.documents import open_documents
@@ -16,7 +17,6 @@ from ontodex.runs.folder import is_finished, save_labels, write_manifest
 from ontodex.runs.recipe import refuse_unlabelled, warn_unknown_labels
 from ontodex.runs.run import Run, load
 from ontodex.types import Corpus, LabelSpace
-from ontodex.types.field_mapping import NO_MAPPING, FieldMapping
 
 logger = logging.getLogger(__name__)
 

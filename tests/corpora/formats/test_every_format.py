@@ -10,8 +10,8 @@ from ontodex.corpora.detect import detect_format
 from ontodex.corpora.formats import FORMATS, list_writable, load_format
 from ontodex.corpora.open import read_docs, write_docs
 from ontodex.errors import ConfigError, DataError
+from ontodex.field_mapping import FieldMapping
 from ontodex.types import Doc
-from ontodex.types.field_mapping import FieldMapping
 
 FILES = Path(__file__).parent / "files"
 

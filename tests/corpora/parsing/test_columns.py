@@ -4,7 +4,7 @@ import pytest
 
 from ontodex.corpora.parsing.columns import Columns, format_strings, is_header, parse_strings
 from ontodex.errors import DataError
-from ontodex.types.field_mapping import FieldMapping
+from ontodex.field_mapping import FieldMapping
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,8 @@ from ontodex.corpora.parsing.json_objects import (
 )
 from ontodex.corpora.parsing.records import read_text_records, write_lines
 from ontodex.errors import DataError
+from ontodex.field_mapping import FIELDS_HINT, NO_MAPPING, FieldMapping
 from ontodex.types import Doc
-from ontodex.types.field_mapping import FIELDS_HINT, NO_MAPPING, FieldMapping
 
 CAPABILITIES = FormatCapabilities(fields="all", keywords=True, metadata="all")
 TAKES_FIELDS = True

@@ -15,13 +15,13 @@ from typing import Any
 
 from ontodex.corpora.parsing.json_objects import check_json, get_id, get_strings, parse_object
 from ontodex.errors import DataError, UnmappedTableError
-from ontodex.types import Corpus, Doc
-from ontodex.types.field_mapping import (
+from ontodex.field_mapping import (
     FIELDS_HINT,
     NO_MAPPING,
     FieldMapping,
     list_columns,
 )
+from ontodex.types import Corpus, Doc
 
 TEXT_COLUMNS = ("title", "abstract", "body", "text")
 _PREFIX = "field:"

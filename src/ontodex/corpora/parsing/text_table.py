@@ -15,9 +15,9 @@ from ontodex.corpora.parsing.file_head import Head
 from ontodex.corpora.parsing.json_objects import dump_json
 from ontodex.corpora.parsing.records import Records
 from ontodex.errors import DataError
+from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.files import BOM, decode, open_atomic_packed, open_bytes
 from ontodex.types import Corpus, Doc
-from ontodex.types.field_mapping import NO_MAPPING, FieldMapping
 
 CAPABILITIES = FormatCapabilities(fields="all", empty_fields=False, keywords=True, metadata="all")
 

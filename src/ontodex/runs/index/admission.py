@@ -13,11 +13,11 @@ from ontodex.corpora.detect import detect_format
 from ontodex.corpora.formats import load_format
 from ontodex.corpora.open import DocReader, read_docs
 from ontodex.errors import DataError
+from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.files import hash_file, open_atomic, write_text
 from ontodex.io.progress import track
 from ontodex.runs.index.workers import Block
 from ontodex.types import Corpus, Doc
-from ontodex.types.field_mapping import NO_MAPPING, FieldMapping
 
 BLOCK_TEXT = 32 * 2**20  # characters: a block of very long documents has fewer of them
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ontodex import __version__
 from ontodex.errors import ConfigError
+from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.device import choose_device
 from ontodex.io.files import hash_file, hold_lock, open_atomic
 from ontodex.io.progress import Bar
@@ -33,7 +34,6 @@ from ontodex.runs.index.resume import (
 from ontodex.runs.index.table import table_format, write_table
 from ontodex.runs.index.workers import Block, compute_in_processes
 from ontodex.types import Corpus
-from ontodex.types.field_mapping import NO_MAPPING, FieldMapping
 
 MAX_WORKERS = 256  # processes on this machine
 BLOCK = 1_000  # documents; what a kill can cost each worker

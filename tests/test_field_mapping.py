@@ -13,8 +13,8 @@ import pytest
 from ontodex.corpora.detect import restrict_mapping
 from ontodex.corpora.open import open_corpus, open_mapped, read_docs
 from ontodex.errors import DataError, UnmappedTableError
+from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.types import Doc
-from ontodex.types.field_mapping import NO_MAPPING, FieldMapping
 
 COLUMNS = ("doc", "headline", "content", "topics", "year")
 ROWS = [
@@ -90,7 +90,7 @@ def test_an_unmapped_table_is_answered_with_its_columns_and_the_options(table: P
 
 
 def test_a_column_that_is_not_there_is_answered_with_those_that_are(table: Path) -> None:
-    with pytest.raises(DataError, match="no column 'topic'; the columns are doc, .*'topics'"):
+    with pytest.raises(DataError, match=r"no column 'topic'; the columns are doc, .*'topics'"):
         list(read_docs(table, fields=FieldMapping(("content",), "topic")))
 
 
