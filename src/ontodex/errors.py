@@ -44,11 +44,19 @@ class DataError(OntodexError):
 
     def at(self, path: Path, line: int | None = None) -> DataError:
         """Return the same error with a place, for one that was raised without."""
-        return type(self)(str(self), path=path, line=line, hint=self.hint)
+        return DataError(str(self), path=path, line=line, hint=self.hint)
 
 
 class UnmappedTableError(DataError):
     """A table whose columns have names that no reader knows."""
+
+    columns: tuple[str, ...] = ()
+
+    def at(self, path: Path, line: int | None = None) -> UnmappedTableError:
+        """Return the same error with a place."""
+        error = UnmappedTableError(str(self), path=path, line=line, hint=self.hint)
+        error.columns = self.columns
+        return error
 
 
 class ConfigError(OntodexError):

@@ -7,13 +7,14 @@ import pytest
 
 from ontodex.corpora import extract
 from ontodex.corpora.extract import extract_file
-from ontodex.errors import DataError
+from ontodex.errors import DataError, UnmappedTableError
+from ontodex.field_mapping import FieldMapping
 
 PDF = Path(__file__).parent / "files" / "trout.pdf"
 
 
 def run(path: Path, name: str):
-    return asyncio.run(extract_file(path, name))
+    return asyncio.run(extract_file(path, name)).docs
 
 
 def test_a_pdf_becomes_one_document_with_the_name_of_the_file():
@@ -21,7 +22,7 @@ def test_a_pdf_becomes_one_document_with_the_name_of_the_file():
     assert (doc.id, doc.text.strip()) == ("article.pdf", "Trout in a PDF")
 
 
-def test_a_corpus_becomes_its_documents_without_labels(tmp_path):
+def test_a_corpus_becomes_its_documents_with_labels(tmp_path):
     path = tmp_path / "upload"
     path.write_text('{"id": "a", "title": "trout", "keywords": ["fish"], "labels": ["L1"]}\n')
     (doc,) = run(path, "docs.jsonl")
@@ -29,8 +30,27 @@ def test_a_corpus_becomes_its_documents_without_labels(tmp_path):
         "a",
         {"title": "trout"},
         ("fish",),
-        (),
+        ("L1",),
     )
+
+
+def test_columns_may_be_named_and_the_warnings_of_the_reader_come_back(tmp_path):
+    path = tmp_path / "upload"
+    path.write_text("headline,topics\ntrout,L1|L1\n")
+    fields = FieldMapping(("headline",), "topics")
+    found = asyncio.run(extract_file(path, "docs.csv", fields))
+    assert [(doc.fields, doc.labels) for doc in found.docs] == [({"headline": "trout"}, ("L1",))]
+    assert found.warnings == ["docs.csv: a label was given twice and taken once: 1 document"]
+    # The columns of the training documents are tried where nobody names any.
+    assert asyncio.run(extract_file(path, "docs.csv", recorded=fields)).docs == found.docs
+
+
+def test_an_unmapped_table_is_an_error_with_its_columns(tmp_path):
+    path = tmp_path / "upload"
+    path.write_text("headline,topics\ntrout,L1\n")
+    with pytest.raises(UnmappedTableError, match=r"^docs\.csv: no column is known") as met:
+        run(path, "docs.csv")
+    assert met.value.columns == ("headline", "topics")
 
 
 def test_the_error_names_the_file_as_the_user_knows_it(tmp_path):

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from scipy.sparse import csr_array
 
-from ontodex.corpora.label_names import LabelMatcher, resolve_names
+from ontodex.corpora.label_names import LabelMatcher, NameIndex, resolve_names
 from ontodex.types import Corpus, Doc, Ontology
 from ontodex.types.sparse_column import SparseColumn
 
@@ -54,7 +54,7 @@ def test_names_of_no_concept_or_of_several_are_kept_and_counted(
 
 def test_notations_have_priority_over_names_and_ids_over_both() -> None:
     notated = dataclasses.replace(ontology(), notations={"D1": "02.6", "D2": "Mercury", "D3": "D4"})
-    matcher = LabelMatcher(notated)
+    matcher = LabelMatcher(NameIndex(notated))
     assert matcher.match(("02.6", "Mercury", "D4")) == ("D1", "D2", "D4")
 
 
@@ -63,12 +63,12 @@ def test_a_retired_concept_gives_its_name_to_the_current_one() -> None:
     renamed = dataclasses.replace(
         retired, names={"en": SparseColumn.of(("Humans", "Rain", "Mercury", "Mercury"), "")}
     )
-    assert LabelMatcher(renamed).match(("Mercury", "D3")) == ("D4", "D3")
+    assert LabelMatcher(NameIndex(renamed)).match(("Mercury", "D3")) == ("D4", "D3")
 
 
 def test_a_corpus_gets_ids_and_a_report_of_every_use() -> None:
     docs = [Doc("1", {"text": "t"}, labels=("Rain", "D1", "Snow")), Doc("2", {"text": "u"})]
-    matcher = LabelMatcher(ontology())
+    matcher = LabelMatcher(NameIndex(ontology()))
     matched = matcher.match_corpus(Corpus.of(docs))
     assert list(matched.labels()) == [["D2", "D1", "Snow"], []]
     assert matcher.report.to_dict() == {
@@ -83,6 +83,6 @@ def test_a_corpus_gets_ids_and_a_report_of_every_use() -> None:
 
 
 def test_labels_that_a_run_knows_stay_as_they_are() -> None:
-    matcher = LabelMatcher(ontology(), known={"Rain"})
+    matcher = LabelMatcher(NameIndex(ontology()), known={"Rain"})
     corpus = Corpus.of([Doc("1", {"text": "t"}, labels=("Rain",))])
     assert matcher.match_corpus(corpus) is corpus

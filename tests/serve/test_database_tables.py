@@ -16,6 +16,7 @@ COLUMNS = {
     "suggestions": "document run key made answer",
     "decisions": "id document label verdict who when run probability request",
     "undos": "decision who when",
+    "imports": "decision",
 }
 
 
@@ -65,3 +66,31 @@ def test_a_request_id_belongs_to_one_decision(database):
     database.write_decisions([first], user="ada")
     with pytest.raises(ConflictError, match="'r1' belongs to another decision"):
         database.write_decisions([first], user="bob")
+
+
+def test_labels_of_new_documents_become_imported_decisions(database):
+    docs = [Doc("a", {"text": "x"}, labels=("fish", "oak")), Doc("b", {"text": "y"})]
+    first, second = database.add_documents(docs, batch="b", user="ada", run="small")
+    verdicts = database.find_verdicts([first, second])
+    assert [
+        (row["label"], row["verdict"], row["user"], row["run"], row["imported"])
+        for row in verdicts[first]
+    ] == [("fish", "add", "ada", "small", True), ("oak", "add", "ada", "small", True)]
+    assert verdicts[second] == []
+    (later,) = database.write_decisions([NewDecision(first, "fish", "reject")], user="ben")
+    assert later["imported"] is False
+    assert database.undo_decision(verdicts[first][1]["id"], user="ben")["imported"] is True
+
+
+def test_a_database_of_before_gets_the_new_table_and_keeps_its_rows(tmp_path):
+    path = tmp_path / "decisions.sqlite"
+    database = Database.open(str(path))
+    (number,) = database.add_documents([Doc("d", {"text": "x"})], batch="b", user="ada")
+    database.write_decisions([NewDecision(number, "fish", "accept")], user="ada")
+    database.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE imports")  # as version 0.2 made it
+    database = Database.open(str(path))
+    (row,) = database.list_decisions(limit=10)
+    assert (row["label"], row["imported"]) == ("fish", False)
+    database.close()

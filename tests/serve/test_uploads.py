@@ -29,9 +29,9 @@ def test_a_file_name_has_no_path_and_no_control_characters(name, clean):
 
 def test_files_beyond_the_limit_are_rejected_with_the_reason():
     files = [UploadFile(io.BytesIO(b"MZ"), filename="a.exe") for _ in range(MAX_FILES + 2)]
-    docs, rejected = asyncio.run(read_uploads(files, asyncio.Semaphore(1)))
-    assert docs == []
-    reasons = [one["reason"] for one in rejected]
+    found = asyncio.run(read_uploads(files, asyncio.Semaphore(1)))
+    assert found.docs == []
+    reasons = [one["reason"] for one in found.rejected]
     assert len(reasons) == MAX_FILES + 2
     assert all("'.exe'" in reason for reason in reasons[:MAX_FILES])
     assert all(str(MAX_FILES) in reason for reason in reasons[MAX_FILES:])

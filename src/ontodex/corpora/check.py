@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ontodex.corpora.label_names import LabelMatcher
+from ontodex.corpora.label_names import NameIndex
 from ontodex.corpora.open import DocReader, ReadCounts, read_docs
 from ontodex.errors import DataError, require
 from ontodex.field_mapping import NO_MAPPING, FieldMapping
@@ -249,7 +249,7 @@ def hash_content(doc: Doc) -> bytes | None:
 
 
 def _check_ontology(statistics: _Statistics, ontology: Ontology) -> list[Finding]:
-    matcher = LabelMatcher(ontology)
+    index = NameIndex(ontology)
     named = Finding("labels that are a name or notation, matched to a concept")
     ambiguous = Finding("labels that are a name or notation of several concepts")
     unknown = Finding("labels that the ontology does not have")
@@ -258,7 +258,7 @@ def _check_ontology(statistics: _Statistics, ontology: Ontology) -> list[Finding
     for label, count in sorted(statistics.frequency.items(), key=lambda item: (-item[1], item[0])):
         documents = format_count(count, "document")
         place = f"{label}: {documents}, first in {statistics.first_use[label]}"
-        concepts = sorted(matcher.find(label))
+        concepts = sorted(index.find(label))
         if len(concepts) != 1:
             (ambiguous if concepts else unknown).add(
                 place + (f"; {', '.join(concepts)}" if concepts else "")

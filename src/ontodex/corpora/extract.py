@@ -12,33 +12,46 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from ontodex.corpora.extract_process import SECONDS
-from ontodex.errors import DataError
+from ontodex.errors import DataError, UnmappedTableError
+from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.temporary import temporary_folder
 from ontodex.types import Doc
 
 EXTRACT_FOLDER = "ontodex-extract"  # in the system's folder for temporary files
 
 
-async def extract_file(source: Path, name: str) -> list[Doc]:
+class ExtractedFile(NamedTuple):
+    """The documents of a file, and what the reader warned of."""
+
+    docs: list[Doc]
+    warnings: list[str]
+
+
+async def extract_file(
+    source: Path,
+    name: str,
+    fields: FieldMapping = NO_MAPPING,
+    recorded: FieldMapping = NO_MAPPING,
+) -> ExtractedFile:
     """Return the documents of a file that the user knows as `name`.
 
-    Raise a DataError with the reason if the file cannot be read.
+    `fields` names the columns of a table; `recorded` those to read if the table has them and
+    nobody named any. Raise a DataError with the reason if the file cannot be read.
     """
     with temporary_folder(Path(tempfile.gettempdir()) / EXTRACT_FOLDER) as folder:
         out = folder / "documents"
-        problem = await _run_child(source, name, out)
-        if problem:
-            raise DataError(problem)
-        return await asyncio.to_thread(_load_docs, out)
+        await _run_child(source, name, out, json.dumps([fields.to_dict(), recorded.to_dict()]))
+        return await asyncio.to_thread(_load_result, out)
 
 
-async def _run_child(source: Path, name: str, out: Path) -> str:
-    """Run the child process and return why it failed, or "" if it did not."""
+async def _run_child(source: Path, name: str, out: Path, fields: str) -> None:
+    """Run the child process; raise a DataError if it fails."""
     # -P: a file in the working folder must not stand in for a library of this name.
     command = ["-P", "-m", "ontodex.corpora.extract_process", str(source), name, str(out)]
-    command += [str(os.getpid())]
+    command += [str(os.getpid()), fields]
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *command,
@@ -50,23 +63,38 @@ async def _run_child(source: Path, name: str, out: Path) -> str:
     try:
         _, errors = await asyncio.wait_for(process.communicate(), SECONDS)
     except TimeoutError:
-        return f"took longer than {SECONDS} s to read"
+        raise DataError(f"took longer than {SECONDS} s to read") from None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    if not process.returncode:
-        return ""
+    if process.returncode:
+        raise _read_failure(errors)
+
+
+def _read_failure(errors: bytes) -> DataError:
+    """Return the error that the child process reported, or one for a process that was killed."""
     lines = errors.decode("utf-8", "replace").strip().splitlines()
-    if process.returncode == 2 and lines:  # an error that the child process reported itself
-        return lines[-1][:300]
-    return "could not be read: damaged, or too large"
+    try:
+        found: dict[str, Any] = json.loads(lines[-1])
+        reason, columns = str(found["reason"]), tuple(found["columns"])
+    except (LookupError, TypeError, ValueError):
+        return DataError("could not be read: damaged, or too large")
+    if not columns:
+        return DataError(reason)
+    error = UnmappedTableError(reason)
+    error.columns = columns
+    return error
 
 
-def _load_docs(path: Path) -> list[Doc]:
+def _load_result(path: Path) -> ExtractedFile:
     with path.open(encoding="utf-8") as lines:
-        rows = map(json.loads, lines)
-        return [Doc(id_, fields, tuple(words), (), more) for id_, fields, words, more in rows]
+        *rows, last = map(json.loads, lines)
+    docs = [
+        Doc(id_, fields, tuple(words), tuple(labels), more)
+        for id_, fields, words, labels, more in rows
+    ]
+    return ExtractedFile(docs, last["warnings"])
 
 
-__all__ = ["EXTRACT_FOLDER", "extract_file"]
+__all__ = ["EXTRACT_FOLDER", "ExtractedFile", "extract_file"]

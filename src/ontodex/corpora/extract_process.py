@@ -1,11 +1,13 @@
 """Extract documents from a file, in a process with limited memory and time.
 
-    python -m ontodex.corpora.extract_process FILE NAME OUT PARENT
+    python -m ontodex.corpora.extract_process FILE NAME OUT PARENT FIELDS
 
 A malicious PDF or office file may unpack to any size or take hours to read. So only this process
 opens such files. It can be killed at any moment, and ends with the process `PARENT`. It writes one
-JSON line per document to `OUT`.
-If the file cannot be read, it prints one line on standard error and exits with code 2.
+JSON line per document to `OUT`, and a last one with the warnings of the reader. `FIELDS` is JSON:
+the columns of a table that the user named, and those to read if nobody named any.
+If the file cannot be read, it prints the reason as one JSON line on standard error and exits with
+code 2.
 """
 
 from __future__ import annotations
@@ -13,17 +15,19 @@ from __future__ import annotations
 import codecs
 import contextlib
 import json
+import logging
 import re
 import resource
 import signal
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ontodex.corpora.encoding import FALLBACK, MAX_CHARACTERS, detect_and_decode, read_bytes
-from ontodex.errors import DataError, OntodexError, require
+from ontodex.errors import DataError, OntodexError, UnmappedTableError, require
+from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.child_process import end_with_parent
 from ontodex.io.files import open_bytes
 
@@ -31,6 +35,7 @@ MAX_MEMORY = 2 * 2**30  # bytes of address space
 SECONDS = 60
 MAX_OUTPUT = 256 * 2**20  # bytes
 MAX_DOCUMENTS = 50_000  # documents of one batch
+MAX_REASON = 600  # characters
 
 _TEXTS = (".txt", ".md", ".html", ".htm", ".pdf", ".docx")
 _BATCHES = (".jsonl", ".csv", ".tsv", ".xml")
@@ -44,14 +49,23 @@ class ExtractedDoc(NamedTuple):
     id: str
     fields: dict[str, str]
     keywords: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}  # noqa: RUF012  (never changed)
 
 
-def read_documents(path: Path, name: str) -> Iterator[ExtractedDoc]:
-    """Yield the documents of a file; the ending of its name tells how to read it."""
+def read_documents(
+    path: Path,
+    name: str,
+    fields: FieldMapping = NO_MAPPING,
+    recorded: FieldMapping = NO_MAPPING,
+) -> Iterator[ExtractedDoc]:
+    """Yield the documents of a file; the ending of its name tells how to read it.
+
+    Tables are read with the columns of `fields`, else with those of `recorded` if they have them.
+    """
     ending = file_ending(name)
     if ending in _BATCHES:
-        yield from read_batch(path)
+        yield from read_batch(path, fields, recorded)
         return
     readers: dict[str, Callable[[Path], tuple[str, str]]] = {
         ".txt": read_plain,
@@ -66,7 +80,7 @@ def read_documents(path: Path, name: str) -> Iterator[ExtractedDoc]:
         raise DataError("has no text", hint="a scanned PDF needs OCR first")
     # The metadata of the document tells that its encoding was guessed.
     metadata = {"encoding": encoding} if encoding == FALLBACK else {}
-    yield ExtractedDoc(name, {"text": text}, (), metadata)
+    yield ExtractedDoc(name, {"text": text}, metadata=metadata)
 
 
 def file_ending(name: str) -> str:
@@ -78,14 +92,17 @@ def file_ending(name: str) -> str:
     return ending
 
 
-def read_batch(path: Path) -> Iterator[ExtractedDoc]:
-    """Yield the documents of a file in any corpus format, without their labels."""
+def read_batch(
+    path: Path, fields: FieldMapping = NO_MAPPING, recorded: FieldMapping = NO_MAPPING
+) -> Iterator[ExtractedDoc]:
+    """Yield the documents of a file in any corpus format."""
+    from ontodex.corpora.detect import restrict_mapping
     from ontodex.corpora.open import read_docs
 
-    for doc in read_docs(path):
+    for doc in read_docs(path, fields=fields or restrict_mapping(path, recorded)):
         if doc.kind != "text":
             raise DataError("has features, not text")
-        yield ExtractedDoc(doc.id, dict(doc.fields), doc.keywords, dict(doc.metadata))
+        yield ExtractedDoc(doc.id, dict(doc.fields), doc.keywords, doc.labels, dict(doc.metadata))
 
 
 def read_plain(path: Path) -> tuple[str, str]:
@@ -179,7 +196,20 @@ def clean_doc(doc: ExtractedDoc) -> ExtractedDoc:
     return doc._replace(fields=fields)
 
 
-def main(path: Path, name: str, out: Path) -> None:
+class WarningList(logging.Handler):
+    """Collects the warnings of readers, each once, for the user who sent the file."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.messages: dict[str, None] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages[record.getMessage()] = None
+
+
+def main(
+    path: Path, name: str, out: Path, fields: FieldMapping, recorded: FieldMapping = NO_MAPPING
+) -> None:
     """Write the documents of `path` to `out` under limits on memory, time and output."""
     signal.signal(
         signal.SIGTERM, signal.SIG_IGN
@@ -187,20 +217,35 @@ def main(path: Path, name: str, out: Path) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_OUTPUT, MAX_OUTPUT))
+    warnings = WarningList()
+    logging.getLogger("ontodex").addHandler(warnings)
     with out.open("w", encoding="utf-8") as file:
-        for count, doc in enumerate(map(clean_doc, read_documents(path, name))):
+        docs = map(clean_doc, read_documents(path, name, fields, recorded))
+        for count, doc in enumerate(docs):
             if count == MAX_DOCUMENTS:
                 raise DataError(f"has more than {MAX_DOCUMENTS:,} documents", hint="ontodex index")
             file.write(json.dumps(doc) + "\n")
+        said = [message.replace(str(path), name) for message in warnings.messages]
+        file.write(json.dumps({"warnings": said}) + "\n")
+
+
+def report_failure(reason: str, columns: Sequence[str] = ()) -> None:
+    """Print why the file cannot be read, as the parent process expects it."""
+    reason = reason.replace(sys.argv[1], sys.argv[2])[:MAX_REASON]
+    sys.stderr.write(json.dumps({"reason": reason, "columns": list(columns)}) + "\n")
 
 
 if __name__ == "__main__":
     try:
         end_with_parent(int(sys.argv[4]))
-        main(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]))
+        named = (FieldMapping.of(**one) for one in json.loads(sys.argv[5]))
+        main(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), *named)
+    except UnmappedTableError as error:
+        report_failure(str(error), error.columns)
+        raise SystemExit(2) from None
     except OntodexError as error:
-        sys.stderr.write(str(error).replace(sys.argv[1], sys.argv[2]) + "\n")
+        report_failure(str(error))
         raise SystemExit(2) from None
     except MemoryError:
-        sys.stderr.write(f"needs more than {MAX_MEMORY // 2**20:,} MiB to be read\n")
+        report_failure(f"needs more than {MAX_MEMORY // 2**20:,} MiB to be read")
         raise SystemExit(2) from None

@@ -68,14 +68,27 @@ def list_examples(labels: Counter[str]) -> list[str]:
     return [label for label, _ in labels.most_common(MAX_EXAMPLES)]
 
 
-class LabelMatcher:
-    """Finds the concepts of labels and counts them in `report`."""
+class NameIndex:
+    """The concepts of an ontology by notation, preferred name and synonym."""
 
-    def __init__(self, ontology: Ontology, known: Collection[str] = ()) -> None:
-        """Match to the ontology; labels in `known` stay as they are."""
-        self._known, self._ontology = known, ontology
+    def __init__(self, ontology: Ontology) -> None:
+        self._ontology = ontology
         self._exact = _map_names(ontology)
         self._folded = _fold(self._exact)
+
+    def find(self, label: str) -> frozenset[str]:
+        """Return the ids of all concepts that a label may mean; the label itself if it is an id."""
+        if label in self._ontology or label in self._ontology.deprecated:
+            return frozenset([label])
+        nothing: frozenset[str] = frozenset()
+        return self._exact.get(label) or self._folded.get(label.strip().casefold(), nothing)
+
+
+class LabelMatcher:
+    """Replaces names by ids and counts them in `report`; labels in `known` stay as they are."""
+
+    def __init__(self, names: NameIndex, known: Collection[str] = ()) -> None:
+        self._names, self._known = names, known
         self.report = MatchReport()
 
     def match(self, labels: Sequence[str]) -> tuple[str, ...]:
@@ -88,16 +101,8 @@ class LabelMatcher:
         after = [self.match(labels) for labels in before]
         return corpus.with_labels(after) if self.report.matched else corpus
 
-    def find(self, label: str) -> frozenset[str]:
-        """Return the ids of all concepts that a label may mean; the label itself if it is an id."""
-        is_id = label in self._known or label in self._ontology
-        if is_id or label in self._ontology.deprecated:
-            return frozenset([label])
-        nothing: frozenset[str] = frozenset()
-        return self._exact.get(label) or self._folded.get(label.strip().casefold(), nothing)
-
     def _match(self, label: str) -> str:
-        found = self.find(label)
+        found = frozenset([label]) if label in self._known else self._names.find(label)
         if label in found:
             self.report.n_ids += 1
         elif len(found) == 1:
@@ -110,7 +115,7 @@ class LabelMatcher:
 
 def resolve_names(docs: Iterable[Doc], ontology: Ontology) -> Iterator[Doc]:
     """Yield the documents with concept ids as labels; log how many were matched."""
-    matcher = LabelMatcher(ontology)
+    matcher = LabelMatcher(NameIndex(ontology))
     for doc in docs:
         yield replace(doc, labels=matcher.match(doc.labels))
     matcher.report.log("labels")

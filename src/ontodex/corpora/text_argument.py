@@ -70,10 +70,10 @@ def _extract_text(file: Path) -> str:
     from ontodex.corpora.extract import extract_file
 
     try:
-        docs = asyncio.run(extract_file(file, file.name))
+        found = asyncio.run(extract_file(file, file.name))
     except DataError as error:
-        raise DataError(str(error), path=file) from error
-    return docs[0].text
+        raise error.at(file) from error
+    return found.docs[0].text
 
 
 def _find_file(argument: str) -> Path | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ontodex.corpora.detect import restrict_mapping
-from ontodex.corpora.label_names import LabelMatcher
+from ontodex.corpora.label_names import LabelMatcher, NameIndex
 from ontodex.corpora.open import open_mapped
 from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.types import Corpus, LabelSpace, Ontology
@@ -59,7 +59,7 @@ def match_labels(
         label in ontology or label in known for own in corpus.labels() for label in own
     ):
         return corpus
-    matcher = LabelMatcher(ontology, known)
+    matcher = LabelMatcher(NameIndex(ontology), known)
     matched = matcher.match_corpus(corpus)
     matcher.report.log(source)
     return matched

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ontodex.corpora.label_names import LabelMatcher, NameIndex
 from ontodex.ontology.graph import find_paths
 from ontodex.serve.run_metadata import OntologyIndex
 from ontodex.types import LabelSpace, Ontology
@@ -36,6 +37,14 @@ class ConceptView:
         """Concepts without parents, sorted by name."""
         roots = np.flatnonzero(np.diff(self.ontology.parents.indptr) == 0).tolist()
         return self.sort_by_name([self.ontology.ids[i] for i in roots], None)
+
+    @cached_property
+    def _name_index(self) -> NameIndex:
+        return NameIndex(self.ontology)
+
+    def make_matcher(self) -> LabelMatcher:
+        """Return a matcher of labels that are ids, names or notations."""
+        return LabelMatcher(self._name_index, self._labels.column.keys())
 
     def sort_by_name(self, labels: Iterable[str], language: str | None) -> list[str]:
         return sorted(labels, key=lambda label: (self.get_name(label, language).casefold(), label))

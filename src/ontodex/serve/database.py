@@ -33,6 +33,7 @@ from ontodex.serve.database_tables import (
     get_time,
     insert_decision,
     insert_documents,
+    insert_imported_labels,
     select_decisions,
     select_documents,
     suggestions,
@@ -109,10 +110,18 @@ class Database:
         with writer as connection, connection.begin():
             yield connection
 
-    def add_documents(self, docs: Sequence[Doc], *, batch: str, user: str) -> list[int]:
-        """Add documents at the end of the queue and return their numbers."""
+    def add_documents(
+        self, docs: Sequence[Doc], *, batch: str, user: str, run: str | None = None
+    ) -> list[int]:
+        """Add documents at the end of the queue and return their numbers.
+
+        Their labels, which are concepts of `run`, become decisions marked as imported.
+        """
         with self._begin_write() as connection:
-            return insert_documents(connection, docs, batch=batch, user=user)
+            numbers = insert_documents(connection, docs, batch=batch, user=user)
+            by_number = dict(zip(numbers, docs, strict=True))
+            insert_imported_labels(connection, by_number, run=run, user=user)
+            return numbers
 
     def get_document(self, number: int) -> Row:
         """Return one document with its text."""

@@ -2,6 +2,7 @@
 
     documents    the queue                 suggestions  the last prediction of each run, by document
     decisions    a log, append only        undos        the decisions that were undone
+    imports      the decisions that came with an uploaded document, as its labels
 
 Column keys are the names in code; where the stored name differs, it comes first. Stored names
 belong to the format and do not change.
@@ -85,6 +86,14 @@ undos = sa.Table(
 )
 
 
+# A table of its own: databases of earlier versions get it without a change of their tables.
+imports = sa.Table(
+    "imports",
+    tables,
+    sa.Column("decision", _number, sa.ForeignKey("decisions.id"), primary_key=True),
+)
+
+
 class UnknownRowError(OntodexError):
     """A document or a decision that does not exist."""
 
@@ -120,10 +129,16 @@ def _label_columns(table: sa.Table) -> list[sa.Label[Any]]:
 
 
 def select_decisions() -> sa.Select[Any]:
-    """Return the query for decisions, each with whether it was undone."""
-    columns = (*_label_columns(decisions), undos.c.decision.is_not(None).label("undone"))
+    """Return the query for decisions, each with whether it was undone and was imported."""
+    columns = (
+        *_label_columns(decisions),
+        undos.c.decision.is_not(None).label("undone"),
+        imports.c.decision.is_not(None).label("imported"),
+    )
     return sa.select(*columns).select_from(
-        decisions.outerjoin(undos, undos.c.decision == decisions.c.id)
+        decisions.outerjoin(undos, undos.c.decision == decisions.c.id).outerjoin(
+            imports, imports.c.decision == decisions.c.id
+        )
     )
 
 
@@ -166,6 +181,21 @@ def insert_documents(
     ]
     insert = documents.insert().returning(documents.c.number, sort_by_parameter_order=True)
     return list(connection.execute(insert, rows).scalars())
+
+
+def insert_imported_labels(
+    connection: Connection, docs: Mapping[int, Doc], *, run: str | None, user: str
+) -> None:
+    """Write the labels of new documents, by number, as decisions that were imported."""
+    common = {"verdict": "add", "user": user, "time": get_time(), "run": run}
+    rows = [
+        {"document": number, "label": label, **common}
+        for number, doc in docs.items()
+        for label in doc.labels
+    ]
+    if rows:
+        ids = connection.execute(decisions.insert().returning(decisions.c.id), rows).scalars()
+        connection.execute(imports.insert(), [{"decision": id_} for id_ in ids])
 
 
 def fetch_document(connection: Connection, number: int) -> Row:

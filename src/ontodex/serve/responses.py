@@ -108,6 +108,7 @@ class DecisionResponse(BaseModel):
     probability: float | None
     undone: bool
     request_id: str | None
+    imported: bool
 
 
 class DecisionsResponse(BaseModel):
@@ -149,6 +150,7 @@ class AddedResponse(BaseModel):
 class RejectedFile(BaseModel):
     file: str
     reason: str
+    columns: list[str]
 
 
 class FileWarning(BaseModel):
@@ -156,9 +158,20 @@ class FileWarning(BaseModel):
     warning: str
 
 
+class LabelCounts(BaseModel):
+    n_read: int
+    n_ids: int
+    n_matched: int
+    n_ambiguous: int
+    n_unknown: int
+    ambiguous: list[str]
+    unknown: list[str]
+
+
 class UploadResponse(AddedResponse):
     rejected_files: list[RejectedFile]
     warnings: list[FileWarning]
+    labels: LabelCounts
 
 
 class QueueCounts(BaseModel):

@@ -6,15 +6,20 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from fastapi import UploadFile
 
 from ontodex.corpora.encoding import FALLBACK, describe_guess
-from ontodex.corpora.extract import EXTRACT_FOLDER, extract_file
+from ontodex.corpora.extract import EXTRACT_FOLDER, ExtractedFile, extract_file
 from ontodex.corpora.extract_process import file_ending
-from ontodex.errors import DataError
+from ontodex.corpora.label_names import MatchReport
+from ontodex.errors import DataError, UnmappedTableError
+from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.temporary import remove_leftovers, temporary_folder
+from ontodex.serve.concept_view import ConceptView
 from ontodex.serve.json_limits import check_document
 from ontodex.types import Doc
 
@@ -28,31 +33,63 @@ def remove_abandoned_uploads() -> None:
         remove_leftovers(Path(tempfile.gettempdir()) / name)
 
 
-async def read_uploads(
-    files: Sequence[UploadFile], slots: asyncio.Semaphore
-) -> tuple[list[Doc], list[dict[str, str]]]:
-    """Return the documents of all files, and the rejected files, each with the reason.
+@dataclass(frozen=True)
+class Uploads:
+    """The documents of all files, the rejected files with reasons, and warnings."""
 
-    `slots` limits how many files are read at the same time over all requests.
+    docs: list[Doc] = field(default_factory=list)
+    rejected: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[dict[str, str]] = field(default_factory=list)
+
+
+async def read_uploads(
+    files: Sequence[UploadFile],
+    slots: asyncio.Semaphore,
+    fields: FieldMapping = NO_MAPPING,
+    recorded: FieldMapping = NO_MAPPING,
+) -> Uploads:
+    """Read all files.
+
+    `slots` limits how many files are read at the same time over all requests. `fields` names the
+    columns of tables; `recorded` those of the training documents.
     """
-    docs: list[Doc] = []
-    rejected: list[dict[str, str]] = []
+    found = Uploads()
     for count, file in enumerate(files):
         name = clean_file_name(file.filename or "")
         try:
             if count >= MAX_FILES:
                 raise DataError(f"only {MAX_FILES} files are taken at a time")
             async with slots:
-                docs += await _read_upload(file, name)
+                read = await _read_upload(file, name, fields, recorded)
+        except UnmappedTableError as error:
+            reason = f"{error}; say which to read: text_field, label_field, id_field"
+            found.rejected.append({"file": name, "reason": reason, "columns": error.columns})
         except DataError as error:
-            rejected.append({"file": name, "reason": str(error)})
-    return docs, rejected
+            found.rejected.append({"file": name, "reason": str(error), "columns": []})
+        else:
+            found.docs.extend(read.docs)
+            guessed = (doc.metadata.get("encoding") == FALLBACK for doc in read.docs)
+            said = [*read.warnings, *([describe_guess()] if any(guessed) else [])]
+            found.warnings.extend({"file": name, "warning": warning} for warning in said)
+    return found
 
 
-def list_warnings(docs: Sequence[Doc]) -> list[dict[str, str]]:
-    """Return a warning for each file whose encoding was guessed."""
-    is_guessed = [doc for doc in docs if doc.metadata.get("encoding") == FALLBACK]
-    return [{"file": doc.id, "warning": describe_guess()} for doc in is_guessed]
+def match_labels(docs: Sequence[Doc], concepts: ConceptView) -> tuple[list[Doc], MatchReport]:
+    """Return the documents with ids of concepts as labels, and how the labels were matched.
+
+    Labels that are no concept of the run stay in the metadata as `unmatched_labels`.
+    """
+    if not any(doc.labels for doc in docs):
+        return list(docs), MatchReport()
+    matcher = concepts.make_matcher()
+    matched = []
+    for doc in docs:
+        labels = matcher.match(doc.labels)
+        known = tuple(label for label in labels if concepts.has(label))
+        lost = [label for label in labels if label not in known]
+        more = {**doc.metadata, "unmatched_labels": lost} if lost else doc.metadata
+        matched.append(replace(doc, labels=known, metadata=more))
+    return matched, matcher.report
 
 
 def clean_file_name(name: str) -> str:
@@ -62,15 +99,17 @@ def clean_file_name(name: str) -> str:
     return clean[-200:] or "unnamed"
 
 
-async def _read_upload(file: UploadFile, name: str) -> list[Doc]:
+async def _read_upload(
+    file: UploadFile, name: str, fields: FieldMapping, recorded: FieldMapping
+) -> ExtractedFile:
     file_ending(name)  # refuses an unknown ending without starting a process
     with temporary_folder(Path(tempfile.gettempdir()) / UPLOAD_FOLDER) as folder:
         source = folder / "file"
         await asyncio.to_thread(_copy, file, source)
-        docs = await extract_file(source, name)
-    for doc in docs:
+        found = await extract_file(source, name, fields, recorded)
+    for doc in found.docs:
         check_document(doc)
-    return docs
+    return found
 
 
 def _copy(file: UploadFile, path: Path) -> None:

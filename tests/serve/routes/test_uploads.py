@@ -149,3 +149,45 @@ def test_a_corpus_in_another_encoding_is_refused(client):
     answer = upload(client, ("a.csv", "id,text\n1,Bächlein\n".encode("latin-1")))
     assert answer.status_code == 422
     assert "not UTF-8" in answer.json()["errors"][0]["message"]
+
+
+TABLE = b"doc;headline;topics\na1;Trout swim;Fish / Unicorns\na2;Oaks grow;oak\n"
+
+
+def test_an_unmapped_table_is_answered_with_its_columns(client):
+    answer = upload(client, ("a.csv", TABLE), ("b.txt", b"trout"))
+    (rejected,) = answer.json()["rejected_files"]
+    assert rejected["columns"] == ["doc", "headline", "topics"]
+    assert "text_field" in rejected["reason"]
+    alone = upload(client, ("a.csv", TABLE))
+    assert alone.status_code == 422
+    assert "doc, headline, topics" in alone.json()["errors"][0]["message"]
+
+
+def test_labels_of_a_table_are_matched_counted_and_become_imported_decisions(client):
+    answer = upload(
+        client,
+        ("a.csv", TABLE),
+        text_field=["headline"],
+        label_field="topics",
+        id_field="doc",
+        label_separator=" / ",
+    )
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["labels"] == {
+        "n_read": 3,
+        "n_ids": 1,
+        "n_matched": 1,
+        "n_ambiguous": 0,
+        "n_unknown": 1,
+        "ambiguous": [],
+        "unknown": ["Unicorns"],
+    }
+    first, second = (client.get(f"/documents/{n}").json() for n in answer.json()["numbers"])
+    assert (first["id"], first["fields"]) == ("a1", {"headline": "Trout swim"})
+    assert first["metadata"] == {"unmatched_labels": ["Unicorns"]}
+    (verdict,) = first["verdicts"]
+    assert (verdict["label"], verdict["verdict"], verdict["imported"]) == ("fish", "add", True)
+    assert [verdict["label"] for verdict in second["verdicts"]] == ["oak"]
+    exported = client.get("/export", params={"format": "jsonl"}).text
+    assert '"labels": ["fish"]' in exported

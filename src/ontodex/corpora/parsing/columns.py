@@ -77,10 +77,12 @@ class Columns:
 
 def unmapped_error(names: Sequence[str]) -> UnmappedTableError:
     """Return the error for a table whose text is in none of the columns that are known."""
-    return UnmappedTableError(
+    error = UnmappedTableError(
         f"no column is known to hold text; the columns are {list_columns(names)}",
         hint=f"say which columns to read: {FIELDS_HINT}",
     )
+    error.columns = tuple(names)
+    return error
 
 
 def parse_strings(cell: Any, column: str, separator: str = "") -> tuple[str, ...]:

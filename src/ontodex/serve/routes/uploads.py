@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request, UploadFile
 
+from ontodex.field_mapping import FieldMapping
 from ontodex.serve.database_tables import get_time
 from ontodex.serve.json_route import BoundedRoute
 from ontodex.serve.problems import MAX_ERRORS, Problem
 from ontodex.serve.requests import Name
 from ontodex.serve.responses import UploadResponse
 from ontodex.serve.service import ServiceDep, get_user
-from ontodex.serve.uploads import list_warnings, read_uploads
+from ontodex.serve.uploads import match_labels, read_uploads
 
 router = APIRouter(prefix="/documents", route_class=BoundedRoute, tags=["documents"])
 
@@ -24,19 +25,37 @@ async def upload(
     service: ServiceDep,
     request: Request,
     batch: Annotated[Name | None, Form()] = None,
+    run: Annotated[Name | None, Form()] = None,
+    text_field: Annotated[list[Name] | None, Form()] = None,
+    label_field: Annotated[Name | None, Form()] = None,
+    id_field: Annotated[Name | None, Form()] = None,
+    label_separator: Annotated[Name | None, Form()] = None,
 ) -> Any:
-    """Add files to the queue. A text, HTML, PDF or DOCX file is one document, others are many."""
-    docs, rejected = await read_uploads(files, service.extraction_slots)
-    if not docs:
-        errors = [{"location": one["file"], "message": one["reason"]} for one in rejected]
+    """Add files to the queue. A text, HTML, PDF or DOCX file is one document, others are many.
+
+    Labels of documents are matched to concepts of the run, and become imported decisions.
+    """
+    view = service.find_run(run)
+    fields = FieldMapping.of(text_field, label_field, id_field, label_separator)
+    recorded = FieldMapping.of(**view.metadata.about.get("fields", {}))
+    found = await read_uploads(files, service.extraction_slots, fields, recorded)
+    if not found.docs:
+        errors = [{"location": one["file"], "message": one["reason"]} for one in found.rejected]
         raise Problem(422, "no file could be read", errors=errors[:MAX_ERRORS])
+    docs, report = await asyncio.to_thread(match_labels, found.docs, view.concepts)
     batch = batch or get_time()
-    database, user = service.database, get_user(request).name
-    numbers = await asyncio.to_thread(database.add_documents, docs, batch=batch, user=user)
+    numbers = await asyncio.to_thread(
+        service.database.add_documents,
+        docs,
+        batch=batch,
+        user=get_user(request).name,
+        run=view.name,
+    )
     return {
         "batch": batch,
         "n_added": len(numbers),
         "numbers": numbers,
-        "rejected_files": rejected,
-        "warnings": list_warnings(docs),
+        "rejected_files": found.rejected,
+        "warnings": found.warnings,
+        "labels": report.to_dict(),
     }
