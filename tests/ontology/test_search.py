@@ -46,6 +46,19 @@ def test_a_synonym_says_so_and_shows_what_matched():
     assert SEARCH.find("STEED")[1].label == "7"  # its name, but deprecated
 
 
+def test_a_notation_is_found_whole_and_by_its_beginning_but_never_by_a_typo():
+    concepts = [
+        Concept("a", {"en": "Libraries"}, notation="02.6"),
+        Concept("b", {"en": "Archives"}, notation="02.61"),
+        Concept("c", {"en": "Museums"}, notation="02.7"),
+    ]
+    hits = Search(build_ontology(concepts)).find("02.6")
+    assert [(hit.label, hit.text, hit.kind) for hit in hits] == [
+        ("a", "02.6", "notation"),
+        ("b", "02.61", "prefix"),
+    ]
+
+
 def test_an_id_is_found_first_and_each_concept_once():
     assert found("3")[0] == ("3", "id")
     labels = [label for label, _ in found("hippocampus")]

@@ -47,7 +47,7 @@ def test_depth_and_width_limit_what_is_printed():
     assert list(format_ontology(ONTOLOGY, depth=3, width=1))[2:] == [
         "Law  1  (3 below)",
         "  Tax law  2  (1 below)",
-        "    Value added tax  4",
+        "    4.1 Value added tax  4",
         "  ... and 1 more",
         "... and 2 more",
     ]
@@ -55,7 +55,7 @@ def test_depth_and_width_limit_what_is_printed():
 
 def test_a_concept_is_shown_with_every_path_to_it():
     assert list(format_ontology(ONTOLOGY, "vat")) == [
-        "Value added tax  4",
+        "4.1 Value added tax  4",
         "notation: 4.1",
         "name (en): Value added tax",
         "also: VAT; TVA",
@@ -76,17 +76,23 @@ def test_a_concept_is_shown_with_every_path_to_it():
 
 def test_deprecated_and_retired_concepts_point_to_their_successor():
     assert "deprecated; use 4" in list(format_ontology(ONTOLOGY, "6"))
-    assert next(format_ontology(ONTOLOGY, "0")) == "Value added tax  4"
+    assert next(format_ontology(ONTOLOGY, "0")) == "4.1 Value added tax  4"
 
 
 def test_a_cycle_of_successors_ends():
     ring = build_ontology([Concept("a")], retired={"x": "y", "y": "x"})
-    with pytest.raises(DataError, match="no concept has the id or name"):
+    with pytest.raises(DataError, match="no concept has the id, name or notation"):
         find_concepts(ring, "x")
 
 
+def test_a_concept_is_found_by_its_notation():
+    assert next(format_ontology(ONTOLOGY, "4.1")) == "4.1 Value added tax  4"
+
+
 def test_an_unknown_name_offers_near_ones():
-    with pytest.raises(DataError, match="no concept has the id or name 'Tax lwa'") as caught:
+    with pytest.raises(
+        DataError, match="no concept has the id, name or notation 'Tax lwa'"
+    ) as caught:
         format_ontology(ONTOLOGY, "Tax lwa")
     assert caught.value.hint == "perhaps 'Tax law' (2)"
 

@@ -14,7 +14,7 @@ def concepts(served) -> ConceptView:
 
 def test_a_label_outside_the_ontology_is_its_own_name_and_has_no_path(concepts):
     assert not concepts.has("whale")
-    assert concepts.get_ref("whale") == {"label": "whale", "name": "whale"}
+    assert concepts.get_ref("whale") == {"label": "whale", "name": "whale", "notation": ""}
     assert concepts.get_path("whale") == concepts.get_paths("whale", 5) == []
     assert concepts.get_children("whale") == []
     details = concepts.get_details("whale")

@@ -24,7 +24,7 @@ def test_parents_outside_the_path_are_listed(tmp_path):
     served = RunView("run", RunMetadata.open(run.folder))
     (fish,) = served.build_suggestions(predict(run, docs), SuggestOptions())
     assert [step["name"] for step in fish["path"]] == ["Animals", "Fish"]
-    assert fish["other_parents"] == [{"label": "food", "name": "Food"}]
+    assert fish["other_parents"] == [{"label": "food", "name": "Food", "notation": ""}]
 
 
 def ranking(served, **probabilities):
@@ -41,7 +41,7 @@ def test_a_predicted_concept_lists_close_more_specific_ones_by_standalone_probab
         served.decode_result(kept), SuggestOptions(language="de")
     )
     assert animals["more_specific"] == [
-        {"label": "fish", "name": "Fische", "standalone_probability": 0.35}
+        {"label": "fish", "name": "Fische", "notation": "12", "standalone_probability": 0.35}
     ]
     assert (animals["probability"], animals["standalone_probability"]) == (0.9, 0.4), (
         "0.35 is close to 0.4"

@@ -68,7 +68,9 @@ def data_get(
 @ontology_app.command("show")
 def ontology_show(
     ontology: Annotated[Path, Argument(help="Ontology file, any format.")],
-    concept: Annotated[str | None, Argument(help="Id or name; else the top of the tree.")] = None,
+    concept: Annotated[
+        str | None, Argument(help="Id, name or notation; else the top of the tree.")
+    ] = None,
     depth: Annotated[int, Option(min=1, help="How many levels.")] = 2,
 ) -> None:
     """Print the tree, or one concept with its place, names and neighbours.

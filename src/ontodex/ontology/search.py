@@ -1,6 +1,6 @@
-"""Search concepts by name, by the beginning or some words of a name, and with typos.
+"""Search concepts by name or notation, by the beginning or some words of one, and with typos.
 
-    query -> id | name | synonym (whole) -> prefix -> words -> similar -> Hits, best first
+    query -> id | name | synonym | notation (whole) -> prefix -> words -> similar -> best hits
 
 All names are sorted, so whole names and prefixes are found by bisection. A trigram index gives the
 candidates for words and typos, which are then compared letter by letter.
@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from ontodex.types import Ontology
 
-Kind = Literal["id", "name", "synonym", "prefix", "words", "similar"]
+Kind = Literal["id", "name", "synonym", "notation", "prefix", "words", "similar"]
+_SOURCES: tuple[Kind, ...] = ("name", "synonym", "notation")  # of a text, in the order of hits
 
 _LAST = chr(0x10FFFF)
 _CANDIDATES = 200  # texts compared letter by letter for one query with a typo
@@ -46,11 +47,11 @@ class Search:
         lengths = np.array([len(text) for text in self._texts], dtype=np.int64)
         deprecated = np.zeros(len(ontology), dtype=bool)
         deprecated[[i for i, label in enumerate(ontology.ids) if label in ontology.deprecated]] = 1
-        is_synonym = np.array([synonym for _, _, synonym, _ in entries], dtype=bool)
-        self._is_synonym, self._lengths = is_synonym, lengths
+        source = np.array([source for _, _, source, _ in entries], dtype=np.int8)
+        self._source, self._lengths = source, lengths
         # Order of equal matches: not deprecated, preferred names, short texts come first.
         self._rank = np.empty(len(entries), dtype=np.int64)
-        order = np.lexsort((self._concept, lengths, is_synonym, deprecated[self._concept]))
+        order = np.lexsort((self._concept, lengths, source, deprecated[self._concept]))
         self._rank[order] = np.arange(len(entries))
         self._trigrams = _Trigrams(self._texts)
 
@@ -67,8 +68,7 @@ class Search:
                 if len(hits) >= limit:
                     return list(hits.values())
                 label = self._ontology.ids[self._concept[entry]]
-                whole: Kind = "synonym" if self._is_synonym[entry] else "name"
-                found: Kind = whole if kind == "name" else kind
+                found = _SOURCES[self._source[entry]] if kind == "name" else kind
                 hits.setdefault(label, Hit(label, self._shown[entry], found))
         return list(hits.values())
 
@@ -89,12 +89,17 @@ class Search:
         return entries[np.argsort(self._rank[entries])]
 
     def _find_similar(self, query: str) -> NDArray[np.int64]:
-        """Return texts at one edit, or two for queries of eight letters or more; closest first."""
+        """Return names at one edit, or two for queries of eight letters or more; closest first.
+
+        A notation at one edit is another notation.
+        """
         allowed = 0 if len(query) < 4 else 1 if len(query) < 8 else 2
         shared = self._trigrams.count_shared(query)
         # One edit changes at most four trigrams (by a swap of neighbours).
-        enough = (shared >= max(1, len(query) - 4 * allowed)) & (
-            np.abs(self._lengths - len(query)) <= allowed
+        enough = (
+            (shared >= max(1, len(query) - 4 * allowed))
+            & (np.abs(self._lengths - len(query)) <= allowed)
+            & (self._source != _SOURCES.index("notation"))
         )
         candidates = np.flatnonzero(enough)
         candidates = candidates[np.lexsort((self._rank[candidates], -shared[candidates]))]
@@ -112,17 +117,20 @@ def normalise(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def _list_entries(ontology: Ontology, language: str | None) -> Iterator[tuple[str, int, bool, str]]:
-    """Yield (normalised text, concept, is a synonym, text) of every name."""
+def _list_entries(ontology: Ontology, language: str | None) -> Iterator[tuple[str, int, int, str]]:
+    """Yield (normalised text, concept, its source, text) of every name and notation."""
     for tag, names in ontology.names.items():
         if language in (None, tag):
             for concept, name in names.items():
-                yield normalise(name), concept, False, name
+                yield normalise(name), concept, 0, name
+    for label, notation in ontology.notations.items():
+        if label in ontology:
+            yield normalise(notation), ontology.index[label], 2, notation
     for tag, synonyms in ontology.synonyms.items():
         if language in (None, tag):
             for concept, own in synonyms.items():
                 for synonym in own:
-                    yield normalise(synonym), concept, True, synonym
+                    yield normalise(synonym), concept, 1, synonym
 
 
 class _Trigrams:

@@ -42,8 +42,8 @@ def format_ontology(
 
 
 def find_concepts(ontology: Ontology, wanted: str) -> list[str]:
-    """Return the concepts with this id (or the successor of a retired one), name or synonym; raise
-    an error with similar names if there is none."""
+    """Return the concepts with this id (or the successor of a retired one), name, synonym or
+    notation; raise an error with similar names if there is none."""
     successor, seen = wanted, set[str]()
     while successor not in ontology and successor in ontology.replaced_by.keys() - seen:
         seen.add(successor)
@@ -51,12 +51,14 @@ def find_concepts(ontology: Ontology, wanted: str) -> list[str]:
     if successor in ontology:
         return [successor]
     hits = Search(ontology).find(wanted)
-    same = [hit.label for hit in hits if hit.kind in ("name", "synonym")]
+    same = [hit.label for hit in hits if hit.kind in ("name", "synonym", "notation")]
     if not same:
         near = ", ".join(f"{hit.text!r} ({hit.label})" for hit in hits[:3])
         raise DataError(
-            f"no concept has the id or name {wanted!r}",
-            hint=f"perhaps {near}" if near else "ids and names are searched, case does not matter",
+            f"no concept has the id, name or notation {wanted!r}",
+            hint=f"perhaps {near}"
+            if near
+            else "ids, names and notations are searched, case does not matter",
         )
     return same
 
@@ -104,8 +106,13 @@ def _format_tree(
 
 
 def _format_title(ontology: Ontology, label: str, language: str | None) -> str:
-    name = ontology.name(label, language)
+    name = add_notation(ontology.name(label, language), ontology.notations.get(label, ""))
     return label if name == label else f"{name}  {label}"
+
+
+def add_notation(name: str, notation: str) -> str:
+    """Return a name with the notation of the concept before it, if it has one."""
+    return f"{notation} {name}" if notation and notation != name else name
 
 
 def _format_concepts(

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from ontodex.ontology.related import find_ancestors, find_more_specific, find_other_parents
-from ontodex.render.ontology_tree import replace_control_characters
+from ontodex.render.ontology_tree import add_notation, replace_control_characters
 from ontodex.types import Ontology
 from ontodex.types.answers import DocumentSuggestions, Suggestion
 
@@ -37,6 +37,7 @@ class Place:
     other_parents: tuple[str, ...] = ()  # names of those that the path does not show
     standalone_probability: float = 0.0
     more_specific: tuple[Suggestion, ...] = ()  # left out, below this one, nearly as probable
+    notation: str = ""
 
 
 @dataclass
@@ -60,7 +61,8 @@ def build_outline(
     for label, level, node in _walk(_build_tree(found.shown, ontology)):
         if node.suggestion is None:
             name = ontology.name(label, language) if label in ontology else label
-            places.append(Place(label, name, level))
+            notation = ontology.notations.get(label, "")
+            places.append(Place(label, name, level, notation=notation))
             continue
         others = find_other_parents(ontology, label)
         places.append(
@@ -72,6 +74,7 @@ def build_outline(
                 tuple(ontology.name(parent, language) for parent in others),
                 standalone.get(label, label_set[label]),
                 tuple(alone[each] for each in near[label]),
+                node.suggestion.notation,
             )
         )
     return places
@@ -112,12 +115,12 @@ def _find_best(node: _Node) -> float:
 def format_outline(places: Sequence[Place]) -> Iterator[str]:
     """Yield the lines of the outline for a terminal."""
     for place in places:
-        indent = "  " * (place.level - 1)
+        indent, name = "  " * (place.level - 1), add_notation(place.name, place.notation)
         if place.suggestion is None:
-            yield replace_control_characters(f"{indent}{place.name}")
+            yield replace_control_characters(f"{indent}{name}")
             continue
         yield replace_control_characters(
-            f"{indent}{place.suggestion.probability:.3f}  {place.name}  {place.label}"
+            f"{indent}{place.suggestion.probability:.3f}  {name}  {place.label}"
         )
         if place.other_parents:
             yield replace_control_characters(
@@ -163,6 +166,7 @@ def outline_to_rows(places: Sequence[Place]) -> list[dict[str, Any]]:
         {
             "label": place.label,
             "name": place.name,
+            "notation": place.notation,
             "probability": suggestion.probability,
             "standalone_probability": place.standalone_probability,
             "path": list(suggestion.path),
@@ -179,13 +183,14 @@ def outline_to_rows(places: Sequence[Place]) -> list[dict[str, Any]]:
 
 def format_suggestions(suggestions: Sequence[Suggestion]) -> str:
     """Return suggestions for a terminal: probability, name, id, and the path above."""
-    width = max(len(s.name) for s in suggestions)
+    names = [add_notation(s.name, s.notation) for s in suggestions]
+    width = max(map(len, names))
     return "\n".join(
         replace_control_characters(
-            f"{s.probability:6.3f}  {s.name:{width}}  {s.label}"
+            f"{s.probability:6.3f}  {name:{width}}  {s.label}"
             + (f"  ({' > '.join(s.path[:-1])})" if len(s.path) > 1 else "")
         )
-        for s in suggestions
+        for s, name in zip(suggestions, names, strict=True)
     )
 
 

@@ -197,7 +197,7 @@ class Run:
         return int(self.about.get("updates", {}).get("documents", 0))
 
     def find_column(self, label: str) -> int:
-        """Return the column of a concept given by id, by preferred name or by a synonym."""
+        """Return the column of a concept given by id, preferred name, synonym or notation."""
         if label in self.labels.column:
             return self.labels.column[label]
         names = [self.labels.name(column) for column in range(len(self.labels))]
@@ -208,6 +208,9 @@ class Run:
         if ontology is not None:
             for column, known in enumerate(self.labels.ids):
                 if known in ontology and wanted in map(str.casefold, ontology.synonyms_of(known)):
+                    return column
+            for column, known in enumerate(self.labels.ids):
+                if ontology.notations.get(known, "").casefold() == wanted:
                     return column
         similar = suggest_similar(label[:200], names[:50_000], 3)
         raise RunError(

@@ -26,6 +26,7 @@ def _make_suggestion(
 ) -> Suggestion:
     label, ontology = labels.ids[column], labels.ontology
     path: tuple[str, ...] = ()
+    notation = "" if ontology is None else ontology.notations.get(label, "")
     if ontology is not None and label in ontology:
         path = tuple(ontology.name(step, language) for step in ontology.path(label))
-    return Suggestion(label, labels.name(column, language), probability, path)
+    return Suggestion(label, labels.name(column, language), probability, path, notation)

@@ -14,7 +14,7 @@ from ontodex.ontology.graph import find_paths
 from ontodex.serve.run_metadata import OntologyIndex
 from ontodex.types import LabelSpace, Ontology
 
-ConceptRef = dict[str, str]  # label and name
+ConceptRef = dict[str, str]  # label, name and notation
 Json = dict[str, Any]
 
 
@@ -57,9 +57,14 @@ class ConceptView:
         """Return the name of a concept; the label itself if the ontology does not have it."""
         return self.ontology.name(label, language) if label in self.ontology else label
 
+    def get_notation(self, label: str) -> str:
+        """Return the notation of a concept, such as 02.6; empty if it has none."""
+        return self.ontology.notations.get(label, "")
+
     def get_ref(self, label: str, language: str | None = None) -> ConceptRef:
-        """Return label and name."""
-        return {"label": label, "name": self.get_name(label, language)}
+        """Return label, name and notation."""
+        notation = self.get_notation(label)
+        return {"label": label, "name": self.get_name(label, language), "notation": notation}
 
     def get_path(self, label: str, language: str | None = None) -> list[ConceptRef]:
         """Return one shortest path from a root to the concept; empty if it is not in the
@@ -103,7 +108,6 @@ class ConceptView:
             **self.get_concept(label, language),
             "synonyms": list(ontology.synonyms_of(label, language)) if is_known else [],
             "definition": ontology.definitions.get(label, ""),
-            "notation": ontology.notations.get(label, ""),
             "deprecated": label in ontology.deprecated,
             "parents": [self.get_concept(parent, language) for parent in parents],
             "path": self.get_path(label, language),

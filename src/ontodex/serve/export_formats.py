@@ -1,10 +1,10 @@
 """File formats of the export: decided documents with their accepted and added labels.
 
-jsonl       the corpus format of ontodex; rejected labels are in the metadata
+jsonl       the corpus format of ontodex; rejected labels and notations are in the metadata
 csv         a table for spreadsheets
 annif-tsv   `text <tab> <uri> <uri>`
 skos        Turtle: dcterms:subject of each document, and the names of the concepts
-marc        field 650 of each document in MarcEdit's line format
+marc        field 650 of each document in MarcEdit's line format, field 084 for notations
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _make_record(row: Row, verdicts: list[Row]) -> ExportRecord:
 
 def write_jsonl(records: Iterator[ExportRecord], concepts: ConceptView) -> Iterator[str]:
     for record in records:
-        doc = record.doc
+        doc, notations = record.doc, _list_notations(record, concepts)
         value = {
             "id": record.id,
             "fields": dict(doc.fields),
@@ -75,6 +75,7 @@ def write_jsonl(records: Iterator[ExportRecord], concepts: ConceptView) -> Itera
             "labels": list(record.labels),
             "metadata": {
                 **doc.metadata,
+                **({"notations": notations} if notations else {}),
                 "rejected": list(record.rejected),
                 "who": list(record.users),
             },
@@ -82,18 +83,21 @@ def write_jsonl(records: Iterator[ExportRecord], concepts: ConceptView) -> Itera
         yield json.dumps(value, ensure_ascii=False) + "\n"
 
 
+def _list_notations(record: ExportRecord, concepts: ConceptView) -> list[str]:
+    """Return the notations of the labels in their order; none if no label has one."""
+    notations = [concepts.get_notation(label) for label in record.labels]
+    return notations if any(notations) else []
+
+
 def write_csv(records: Iterator[ExportRecord], concepts: ConceptView) -> Iterator[str]:
-    yield _make_csv_row(["number", "id", "text", "labels", "names", "rejected", "who"])
+    header = ["number", "id", "text", "labels", "names", "notations", "rejected", "who"]
+    yield _make_csv_row(header)
     for record in records:
-        names = format_strings([concepts.get_name(label) for label in record.labels])
-        cells = [
-            str(record.number),
-            record.doc.id,
-            record.doc.text,
-            format_strings(record.labels),
-            names,
-        ]
-        yield _make_csv_row([*cells, format_strings(record.rejected), format_strings(record.users)])
+        names = [concepts.get_name(label) for label in record.labels]
+        notations = _list_notations(record, concepts)
+        lists = (record.labels, names, notations, record.rejected, record.users)
+        cells = [str(record.number), record.doc.id, record.doc.text]
+        yield _make_csv_row([*cells, *map(format_strings, lists)])
 
 
 def _make_csv_row(cells: list[str]) -> str:
@@ -123,6 +127,8 @@ def write_skos(records: Iterator[ExportRecord], concepts: ConceptView) -> Iterat
                 yield f"{_make_iri(label)} a skos:Concept .\n"
                 name = _make_literal(concepts.get_name(label))
                 yield f"{_make_iri(label)} skos:prefLabel {name} .\n"
+                if notation := concepts.get_notation(label):
+                    yield f"{_make_iri(label)} skos:notation {_make_literal(notation)} .\n"
 
 
 def _make_iri(label: str) -> str:
@@ -140,6 +146,8 @@ def _make_literal(text: str) -> str:
 def write_marc(records: Iterator[ExportRecord], concepts: ConceptView) -> Iterator[str]:
     for record in records:
         yield f"=001  {_escape_marc(record.id)}\n"
+        for notation in filter(None, map(concepts.get_notation, record.labels)):
+            yield f"=084  \\\\$a{_escape_marc(notation)}$2local\n"
         for label in record.labels:
             name = _escape_marc(concepts.get_name(label))
             # $2 is a code of MARC's list of vocabularies. Ontologies do not state theirs.

@@ -12,6 +12,7 @@ from ontodex.serve.requests import Verdict
 class ConceptRef(BaseModel):
     label: str
     name: str
+    notation: str
 
 
 class CloseConcept(ConceptRef):
@@ -61,7 +62,6 @@ class Concept(ConceptRef):
 class ConceptDetails(Concept):
     synonyms: list[str]
     definition: str
-    notation: str
     deprecated: bool
     parents: list[Concept]
     path: list[ConceptRef]
@@ -88,7 +88,7 @@ class PathsResponse(BaseModel):
 
 class SearchHit(ConceptRef):
     text: str
-    kind: Literal["id", "name", "synonym", "prefix", "words", "similar"]
+    kind: Literal["id", "name", "synonym", "notation", "prefix", "words", "similar"]
     path: list[ConceptRef]
 
 
@@ -101,6 +101,7 @@ class DecisionResponse(BaseModel):
     document: int
     label: str
     name: str
+    notation: str
     verdict: Verdict
     user: str
     time: str

@@ -129,6 +129,7 @@ class RunView:
         return {
             "label": label,
             "name": labels.name(column, language),
+            "notation": concepts.get_notation(label),
             "path": concepts.get_path(label, language) if labels.ontology is not None else [],
             "other_parents": [concepts.get_ref(parent, language) for parent in parents],
         }

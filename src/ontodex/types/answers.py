@@ -35,6 +35,7 @@ class Suggestion:
     name: str
     probability: float
     path: tuple[str, ...]  # names from the top of the ontology down to the concept
+    notation: str = ""  # such as 02.6, if the ontology has one
 
 
 @dataclass(frozen=True)

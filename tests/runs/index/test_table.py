@@ -51,13 +51,15 @@ def open_table(path: Path, delimiter: str) -> list[dict[str, object]]:
         found: list[dict[str, object]] = []
         for row in csv.DictReader(file, delimiter=delimiter):
             cells = {name: cell.removeprefix("'") for name, cell in row.items()}
-            texts = {name: split(cells[name]) for name in ("labels", "names")}
+            texts = {name: split(cells[name]) for name in ("labels", "names", "notations")}
             shares = [float(share) for share in cells["probabilities"].split("|")]
             found.append({"id": cells["id"], **texts, "probabilities": shares})
         return found
 
 
 def split(cell: str) -> list[str]:
+    if not cell:
+        return []
     return list(json.loads(cell)) if cell.startswith("[") else cell.split("|")
 
 

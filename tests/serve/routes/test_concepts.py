@@ -51,7 +51,13 @@ def test_paths_lead_from_a_root(client):
 
 @pytest.mark.parametrize(
     ("query", "kind"),
-    [("road safety", "name"), ("pisces", "synonym"), ("roa", "prefix"), ("raod safety", "similar")],
+    [
+        ("road safety", "name"),
+        ("pisces", "synonym"),
+        ("12", "notation"),
+        ("roa", "prefix"),
+        ("raod safety", "similar"),
+    ],
 )
 def test_search_forgives_beginnings_and_typos(client, query, kind):
     hit = get(client, "/ontology/search", q=query)["hits"][0]

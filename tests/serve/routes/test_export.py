@@ -38,7 +38,12 @@ def test_jsonl_is_a_corpus_again(decided, tmp_path):
     first, second = read_docs(path)
     assert first.labels == ("fish", "http://e.org/road")
     assert first.fields == {"text": "=1+1\ttrout\nand more"}
-    assert first.metadata == {"y": 1, "rejected": ["oak"], "who": ["local"]}
+    assert first.metadata == {
+        "y": 1,
+        "notations": ["12", ""],
+        "rejected": ["oak"],
+        "who": ["local"],
+    }
     assert second.id == "o1"
 
 
@@ -52,7 +57,8 @@ def test_no_cell_of_a_csv_is_a_formula(decided):
     assert rows[0]["id"] == '\'=HYPERLINK("http://e")'
     assert rows[0]["text"].startswith("'=1+1")
     assert (rows[0]["labels"], rows[0]["names"]) == ("fish|http://e.org/road", "Fish|Road safety")
-    assert rows[1]["id"] == "o1"
+    assert rows[0]["notations"] == '["12", ""]'
+    assert (rows[1]["id"], rows[1]["notations"]) == ("o1", "")
 
 
 def test_annif_tsv_is_read_back(decided, tmp_path):
@@ -77,4 +83,5 @@ def test_skos_is_turtle(decided):
 def test_marc_has_a_650_a_label(decided):
     lines = export(decided, format="marc").splitlines()
     assert "=650  \\7$aFish$2local$0fish" in lines
+    assert "=084  \\\\$a12$2local" in lines
     assert lines[0] == '=001  =HYPERLINK("http://e")'

@@ -25,6 +25,7 @@ SCHEMA = pa.schema(
         "id": pa.string(),
         "labels": pa.list_(pa.string()),
         "names": pa.list_(pa.string()),
+        "notations": pa.list_(pa.string()),  # one for each label, or none if no label has one
         "probabilities": pa.list_(pa.float32()),
     }
 )
@@ -78,13 +79,18 @@ def choose_labels(run: Run, corpus: Corpus, task: Task) -> Ranking:
 
 
 def _rows(ids: Sequence[str], found: Ranking, run: Run, language: str | None) -> pa.RecordBatch:
+    ontology = run.labels.ontology
+    known = {} if ontology is None else ontology.notations
+    rows = [[column for column in row if column >= 0] for row in found.columns.tolist()]
+    labels = [[run.labels.ids[column] for column in row] for row in rows]
+    notations = [[known.get(label, "") for label in row] for row in labels]
     filled = found.columns >= 0
-    offsets = pa.array(np.concatenate([[0], np.cumsum(filled.sum(axis=1))]), pa.int32())
-    columns = found.columns[filled].tolist()
-    values = (
-        pa.array([run.labels.ids[column] for column in columns], pa.string()),
-        pa.array([run.labels.name(column, language) for column in columns], pa.string()),
-        pa.array(found.probabilities[filled], pa.float32()),
-    )
-    lists = (pa.ListArray.from_arrays(offsets, value) for value in values)
-    return pa.RecordBatch.from_arrays([pa.array(ids, pa.string()), *lists], schema=SCHEMA)
+    offsets = np.concatenate([[0], np.cumsum(filled.sum(axis=1))]).astype(np.int32)
+    columns = {
+        "id": ids,
+        "labels": labels,
+        "names": [[run.labels.name(column, language) for column in row] for row in rows],
+        "notations": [row if any(row) else [] for row in notations],
+        "probabilities": pa.ListArray.from_arrays(offsets, found.probabilities[filled]),
+    }
+    return pa.RecordBatch.from_pydict(columns, schema=SCHEMA)

@@ -60,7 +60,7 @@ def _read_rows(parts: Sequence[Path]) -> Iterator[dict[str, Any]]:
 
 def _format_cells(row: dict[str, Any]) -> list[str]:
     """Return lists as `ontodex convert` writes them; no cell is a formula for a spreadsheet."""
-    texts = (row["id"], format_strings(row["labels"]), format_strings(row["names"]))
+    texts = (row["id"], *(format_strings(row[name]) for name in ("labels", "names", "notations")))
     shares = (f"{share:.{DECIMALS}f}" for share in row["probabilities"])
     return [*map(escape_formula, texts), "|".join(shares)]
 

@@ -108,5 +108,5 @@ def search(
     language: LanguageQuery = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 10,
 ) -> Any:
-    """Find concepts by name or synonym: complete, by prefix, by some words, or misspelled."""
+    """Find concepts by name, synonym or notation: complete, by prefix, by words, or misspelled."""
     return {"hits": service.find_run(run).concepts.search(q, limit, language)}

@@ -17,13 +17,13 @@ router = APIRouter(prefix="/decisions", route_class=BoundedRoute, tags=["decisio
 
 
 def add_name(service: Service, row: Row) -> dict[str, Any]:
-    """Return a decision with the name of its concept, from its run or any other that has it."""
+    """Return a decision with name and notation of its concept, from its run or any that has it."""
     own = service.runs.get(row["run"] or "")
     candidates = [own] if own is not None else []
     candidates += service.runs.values()
     label = row["label"]
     run = next((one for one in candidates if one.concepts.has(label)), candidates[-1])
-    return {**row, "name": run.concepts.get_name(label)}
+    return {**row, **run.concepts.get_ref(label)}
 
 
 @router.post("", status_code=201, response_model=DecisionsResponse)
