@@ -77,7 +77,7 @@ def test_byte_order_mark_and_windows_line_ends_are_taken_away(tmp_path):
 
 def test_bad_utf8_names_line_and_byte(tmp_path):
     path = tmp_path / "f"
-    path.write_bytes(b"fine\nna\xefve\n")
+    path.write_bytes("fïne\n".encode() + b"na\xefve\n")
     with pytest.raises(DataError, match=r"f:2: not UTF-8: byte 0xef at column 3"):
         list(read_lines(path))
 

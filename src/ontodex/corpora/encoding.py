@@ -2,35 +2,21 @@
 
     a byte order mark ─ UTF-8, UTF-16 or UTF-32     else UTF-8     else Windows-1252, with a warning
 
-Only single texts are decoded so. Corpora are UTF-8: a guess that is wrong for one of a million
-lines would not be noticed.
+`io.encodings` reads the files of corpora in the same encodings.
 """
 
 from __future__ import annotations
 
-import codecs
 import logging
-import re
 from typing import IO
 
 from ontodex.errors import DataError
+from ontodex.io.encodings import BINARY, FALLBACK, HINT, MARKS, describe_guess
 
 logger = logging.getLogger(__name__)
 
-# The mark of UTF-32-LE begins with that of UTF-16-LE, so it comes first.
-_MARKS = {
-    codecs.BOM_UTF8: "utf-8",
-    codecs.BOM_UTF32_LE: "utf-32-le",
-    codecs.BOM_UTF32_BE: "utf-32-be",
-    codecs.BOM_UTF16_LE: "utf-16-le",
-    codecs.BOM_UTF16_BE: "utf-16-be",
-}
 MAX_CHARACTERS = 10_000_000  # characters of one text
 MAX_BYTES = 4 * MAX_CHARACTERS + 4  # four a character, and a byte order mark
-FALLBACK = "windows-1252"  # also reads Latin-1, except its control characters
-HINT = "save the file as UTF-8, for example with iconv -f UTF-16 -t UTF-8"
-# Controls that no text has: with one of them, bytes that are not UTF-8 are no Windows-1252 either.
-_BINARY = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
 
 
 def read_bytes(file: IO[bytes], source: str = "") -> bytes:
@@ -63,23 +49,19 @@ def decode_text(raw: bytes, source: str = "") -> str:
     return text
 
 
-def describe_guess() -> str:
-    return f"not UTF-8, so read as {FALLBACK}; save it as UTF-8 if letters look wrong"
-
-
 def detect_and_decode(raw: bytes, source: str = "") -> tuple[str, str]:
     """Return the text of some bytes without its byte order mark, and the name of the encoding.
 
     Raise a DataError, which starts with `source` and the line, if the bytes are no text.
     """
-    for mark, encoding in _MARKS.items():
+    for mark, encoding in MARKS.items():
         if raw.startswith(mark):
             return _check(_decode_marked(raw[len(mark) :], encoding, source), source), encoding
     try:
         return _check(raw.decode("utf-8"), source), "utf-8"
     except UnicodeDecodeError as error:
         place = f"byte 0x{raw[error.start]:02x} at byte {error.start + 1:,}"
-        if _BINARY.search(raw) or b"\0" in raw:
+        if BINARY.search(raw):
             message = f"not UTF-8 ({place}), and not text in another known encoding"
             raise DataError(_start(source) + message, hint=HINT) from None
         try:
@@ -109,3 +91,15 @@ def _check(text: str, source: str) -> str:
 
 def _start(source: str) -> str:
     return f"{source}: " if source else ""
+
+
+__all__ = [
+    "FALLBACK",
+    "MAX_BYTES",
+    "MAX_CHARACTERS",
+    "check_length",
+    "decode_text",
+    "describe_guess",
+    "detect_and_decode",
+    "read_bytes",
+]

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 from ontodex.errors import DataError, RunError
+from ontodex.io.encodings import FALLBACK, Transcoder, describe_guess, detect_encoding
 from ontodex.io.temporary import create_temporary, temporary_name
 
 if TYPE_CHECKING:
@@ -274,13 +275,29 @@ def open_bytes(path: Path) -> IO[bytes]:
     return io.BufferedReader(_BombGuard(path, opener(path, "rb")), buffer_size=2**20)  # type: ignore[operator]
 
 
+def open_utf8(path: Path, *, log_guess: bool = True) -> IO[bytes]:
+    """Open a text file as UTF-8 bytes; a file in UTF-16, UTF-32 or Windows-1252 is converted.
+
+    The log says so, unless the caller only looks at the start of the file.
+    """
+    with open_bytes(path) as file:
+        encoding = detect_encoding(file)
+    if encoding == "utf-8":
+        return open_bytes(path)
+    if log_guess and encoding == FALLBACK:
+        logger.warning("%s: %s", path, describe_guess())
+    elif log_guess:
+        logger.info("%s: read as %s", path, encoding)
+    return io.BufferedReader(Transcoder(path, open_bytes(path), encoding), buffer_size=2**20)
+
+
 def read_raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield (line number, bytes without the line end); a BOM and CRLF are removed and logged.
 
     Only LF ends a line: U+2028, U+0085 and form feeds are text.
     """
     n_crlf = 0
-    with open_bytes(path) as file:
+    with open_utf8(path) as file:
         for number, raw in enumerate(iter(partial(file.readline, MAX_LINE + 1), b""), start=1):
             if len(raw) > MAX_LINE:
                 raise DataError(

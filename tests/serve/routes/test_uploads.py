@@ -145,10 +145,14 @@ def test_a_text_in_latin_1_is_read_with_a_warning(client):
     assert found["metadata"] == {"encoding": "windows-1252"}
 
 
-def test_a_corpus_in_another_encoding_is_refused(client):
-    answer = upload(client, ("a.csv", "id,text\n1,Bächlein\n".encode("latin-1")))
-    assert answer.status_code == 422
-    assert "not UTF-8" in answer.json()["errors"][0]["message"]
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_a_corpus_in_another_encoding_is_read(client, encoding):
+    answer = upload(client, ("a.csv", "id,text\n1,Bächlein\n".encode(encoding)))
+    assert answer.status_code == 201
+    warnings = [one["warning"] for one in answer.json()["warnings"]]
+    said = ["a.csv: not UTF-8, so read as windows-1252; save it as UTF-8 if letters look wrong"]
+    assert warnings == (said if encoding == "latin-1" else [])
+    assert client.get("/documents/1").json()["text"] == "Bächlein"
 
 
 TABLE = b"doc;headline;topics\na1;Trout swim;Fish / Unicorns\na2;Oaks grow;oak\n"

@@ -18,7 +18,7 @@ from ontodex.corpora.parsing.file_head import Head, check_replaceable
 from ontodex.corpora.parsing.json_objects import parse_object
 from ontodex.corpora.parsing.records import Records
 from ontodex.errors import DataError
-from ontodex.io.files import BOM, decode, open_bytes, read_lines, replace_folder
+from ontodex.io.files import BOM, decode, open_utf8, read_lines, replace_folder
 from ontodex.types import Doc
 
 CAPABILITIES = FormatCapabilities(label_forbids=LABEL_FORBIDS)
@@ -51,7 +51,7 @@ def read(path: Path) -> Iterator[Doc]:
 
 def _read_doc(_: int, file: Path) -> Doc:
     id_ = _decode_id(file)
-    with open_bytes(file) as source:
+    with open_utf8(file) as source:
         text = decode(source.read().removeprefix(BOM), path=file)
     if file.suffix == ".json":
         return annif_json.make_doc(parse_object(text) or {}, id_)

@@ -23,7 +23,7 @@ from ontodex.corpora.parsing.json_objects import (
 )
 from ontodex.corpora.parsing.records import Records, read_text_records, write_lines
 from ontodex.errors import DataError
-from ontodex.io.files import BOM, decode, open_bytes
+from ontodex.io.files import BOM, decode, open_utf8
 from ontodex.types import Doc
 
 CAPABILITIES = FormatCapabilities(metadata="strings")
@@ -56,7 +56,7 @@ def read(path: Path, *, text_fields: Sequence[str] = ()) -> Iterator[Doc]:
     parse = partial(_parse, text_fields=text_fields)
     if not _is_single_object(Head.of(path)):
         return read_text_records(path, parse)
-    with open_bytes(path) as file:
+    with open_utf8(path) as file:
         whole = file.read().removeprefix(BOM)
     return Records(path, iter([(1, whole)]), lambda number, raw: parse(number, decode(raw)))
 

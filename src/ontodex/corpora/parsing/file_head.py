@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ontodex.errors import DataError
-from ontodex.io.files import BOM, open_bytes
+from ontodex.io.files import BOM, open_utf8
 
 _BYTES = 2**18
 _LONGEST_LINE = 2**26  # a first document of 10 MB on one line must still be recognised
@@ -42,7 +42,7 @@ class Head:
             return cls(path, True, names=tuple(sorted(os.listdir(path))))
         if not path.exists():
             return cls(path, False)
-        with open_bytes(path) as file:
+        with open_utf8(path, log_guess=False) as file:
             blocks, size = [file.read(_BYTES)], _BYTES
             while blocks[-1] and b"\n" not in blocks[-1] and size < _LONGEST_LINE:
                 blocks.append(file.read(_BYTES))

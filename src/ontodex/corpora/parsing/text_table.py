@@ -16,7 +16,7 @@ from ontodex.corpora.parsing.json_objects import dump_json
 from ontodex.corpora.parsing.records import Records
 from ontodex.errors import DataError
 from ontodex.field_mapping import NO_MAPPING, FieldMapping
-from ontodex.io.files import BOM, decode, open_atomic_packed, open_bytes
+from ontodex.io.files import BOM, decode, open_atomic_packed, open_utf8
 from ontodex.types import Corpus, Doc
 
 CAPABILITIES = FormatCapabilities(fields="all", empty_fields=False, keywords=True, metadata="all")
@@ -80,7 +80,7 @@ class Rows(Iterator[tuple[int, "Row | DataError"]]):
 
 def _physical_lines(path: Path) -> Iterator[bytes]:
     """Yield lines with their ends, which are text inside quotes."""
-    with closing(open_bytes(path)) as file:
+    with closing(open_utf8(path)) as file:
         for number, raw in enumerate(file):
             yield raw.removeprefix(BOM) if number == 0 else raw
 
