@@ -21,11 +21,12 @@ import resource
 import signal
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ontodex.corpora.encoding import FALLBACK, MAX_CHARACTERS, detect_and_decode, read_bytes
+from ontodex.corpora.pdf_text import read_pdf
 from ontodex.errors import DataError, OntodexError, UnmappedTableError, require
 from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.child_process import end_with_parent
@@ -67,20 +68,19 @@ def read_documents(
     if ending in _BATCHES:
         yield from read_batch(path, fields, recorded)
         return
-    readers: dict[str, Callable[[Path], tuple[str, str]]] = {
-        ".txt": read_plain,
-        ".md": read_plain,
-        ".html": lambda path: (read_html(path), "utf-8"),
-        ".htm": lambda path: (read_html(path), "utf-8"),
-        ".pdf": lambda path: (read_pdf(path), "utf-8"),
-        ".docx": lambda path: (read_docx(path), "utf-8"),
-    }
-    text, encoding = readers[ending](path)
-    if not text.strip():
-        raise DataError("has no text", hint="a scanned PDF needs OCR first")
-    # The metadata of the document tells that its encoding was guessed.
-    metadata = {"encoding": encoding} if encoding == FALLBACK else {}
-    yield ExtractedDoc(name, {"text": text}, metadata=metadata)
+    title, metadata = "", dict[str, Any]()
+    if ending in (".txt", ".md"):
+        text, encoding = read_plain(path)
+        # The metadata of the document tells that its encoding was guessed.
+        metadata = {"encoding": encoding} if encoding == FALLBACK else {}
+    elif ending == ".pdf":
+        title, text = read_pdf(path, MAX_CHARACTERS)
+    else:
+        text = read_docx(path) if ending == ".docx" else read_html(path)
+    parts = {key: part for key, part in (("title", title), ("text", text)) if part.strip()}
+    if not parts:
+        raise DataError("has no text")
+    yield ExtractedDoc(name, parts, metadata=metadata)
 
 
 def file_ending(name: str) -> str:
@@ -151,25 +151,6 @@ def _walk(root: object) -> Iterator[tuple[str, str]]:
         text = element.text if event == "start" else element.tail
         if text and not hidden:
             yield "text", text
-
-
-def read_pdf(path: Path) -> str:
-    """Return the text of all pages of a PDF."""
-    pypdf = require("pypdf", extra="serve", purpose="reading PDF")
-    errors = require("pypdf.errors", extra="serve", purpose="reading PDF")
-    try:
-        reader = pypdf.PdfReader(path)
-        if reader.is_encrypted and not reader.decrypt(""):
-            raise DataError("is encrypted", hint="save a copy without a password")
-        pages: list[str] = []
-        for sheet in reader.pages:
-            pages.append(sheet.extract_text())
-            if sum(map(len, pages)) > MAX_CHARACTERS:
-                raise DataError(f"has more than {MAX_CHARACTERS:,} characters")
-    except (errors.PyPdfError, ValueError, TypeError, LookupError, AttributeError) as error:
-        # pypdf raises many kinds of errors for a damaged PDF.
-        raise DataError(f"not a readable PDF ({type(error).__name__})") from error
-    return "\n".join(pages)
 
 
 def read_docx(path: Path) -> str:

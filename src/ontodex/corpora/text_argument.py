@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -12,6 +13,8 @@ from ontodex.corpora.encoding import check_length, decode_text, read_bytes
 from ontodex.errors import DataError
 from ontodex.io.files import open_bytes
 from ontodex.types import Doc
+
+logger = logging.getLogger(__name__)
 
 TABLE_ENDINGS = {".csv", ".jsonl", ".parquet", ".tsv"}  # packed or not
 OFFICE_ENDINGS = (".html", ".htm", ".pdf", ".docx")
@@ -73,6 +76,8 @@ def _extract_text(file: Path) -> str:
         found = asyncio.run(extract_file(file, file.name))
     except DataError as error:
         raise error.at(file) from error
+    for warning in found.warnings:
+        logger.warning("%s: %s", file, warning)
     return found.docs[0].text
 
 
