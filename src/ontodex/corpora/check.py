@@ -18,8 +18,8 @@ from ontodex.corpora.label_names import NameIndex
 from ontodex.corpora.open import DocReader, ReadCounts, read_docs
 from ontodex.errors import DataError, require
 from ontodex.field_mapping import NO_MAPPING, FieldMapping
+from ontodex.io.counts import format_count
 from ontodex.io.files import open_atomic
-from ontodex.io.plural import format_count
 from ontodex.types import Doc, Ontology
 
 BLOCK = 2**16  # characters of a text whose words are in memory at a time

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ontodex.io.plural import format_count
+from ontodex.io.counts import format_count
 from ontodex.types import Corpus, Doc, Ontology
 
 logger = logging.getLogger(__name__)

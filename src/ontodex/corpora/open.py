@@ -21,8 +21,8 @@ from ontodex.corpora.parsing.capabilities import FormatCapabilities, fit_doc
 from ontodex.corpora.parsing.file_head import missing_error
 from ontodex.errors import ConfigError, DataError
 from ontodex.field_mapping import NO_MAPPING, FieldMapping, list_columns
+from ontodex.io.counts import format_count
 from ontodex.io.files import get_cache_folder, hash_file
-from ontodex.io.plural import format_count
 from ontodex.io.temporary import clear_leftovers, temporary_folder
 from ontodex.types import Corpus, Doc
 
