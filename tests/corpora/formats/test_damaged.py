@@ -232,3 +232,23 @@ def test_parquet_that_is_cut_off_or_has_no_text_is_refused(tmp_path: Path) -> No
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(DataError, match="not a complete Parquet file"):
         list(read_docs(path))
+
+
+def test_a_damaged_text_of_a_folder_is_named_by_its_file_not_by_a_line(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("sound")
+    (tmp_path / "b.txt").write_bytes(b"with a \0 in it")
+    (tmp_path / "c%FF.txt").write_text("a name that is not UTF-8")
+    reading = read_docs(tmp_path)
+    ids, messages = tolerant(reading)
+    assert ids == ["a"]
+    assert messages[0] == "FILE/b.txt: a NUL character in text"
+    assert messages[1].startswith("FILE/c%FF.txt: the file name")
+    assert reading.line is None
+
+
+def test_the_name_of_a_table_that_is_cut_off_is_said_once(tmp_path: Path) -> None:
+    path = tmp_path / "docs.csv.gz"
+    path.write_bytes(gzip.compress(b"id,text\n" + b"1,trout\n" * 9)[:25])
+    with pytest.raises(DataError) as caught:
+        read_docs(path, "csv")
+    assert str(caught.value).count(str(path)) == 1

@@ -46,10 +46,17 @@ def sources(path: Path) -> list[Path]:
 def read(path: Path) -> Iterator[Doc]:
     """Read the documents in the order of their file names."""
     files = (file for file in sources(path) if file.suffix in (".txt", ".json"))
-    return Records(path, enumerate(files, start=1), _read_doc)
+    return Records(path, ((None, file) for file in files), _read_file)
 
 
-def _read_doc(_: int, file: Path) -> Doc:
+def _read_file(_: int, file: Path) -> Doc:
+    try:
+        return _read_doc(file)
+    except DataError as error:
+        raise error if error.path is not None else error.at(file) from error
+
+
+def _read_doc(file: Path) -> Doc:
     id_ = _decode_id(file)
     with open_utf8(file) as source:
         text = decode(source.read().removeprefix(BOM), path=file)

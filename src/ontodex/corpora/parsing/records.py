@@ -25,12 +25,12 @@ class Records(Iterator[Doc], Generic[R]):
     def __init__(
         self,
         path: Path,
-        records: Iterator[tuple[int, R]],
+        records: Iterator[tuple[int | None, R]],
         parse: Callable[[int, R], Doc | None],
     ) -> None:
         self._path, self._records, self._parse = path, records, parse
         self._number = 0
-        self.line = 0  # of the last document
+        self.line: int | None = 0  # of the last document; None if records are no lines
 
     def __next__(self) -> Doc:
         while True:

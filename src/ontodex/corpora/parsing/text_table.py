@@ -42,6 +42,8 @@ class Rows(Iterator[tuple[int, "Row | DataError"]]):
         try:
             self.header = next(self._reader, [])
         except (csv.Error, DataError) as error:
+            if isinstance(error, DataError) and error.path is not None:
+                raise  # of the whole file, with its name
             raise DataError(
                 f"the header of the table cannot be read ({error})", path=path, line=1
             ) from error

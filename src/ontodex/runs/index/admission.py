@@ -93,11 +93,19 @@ class _Admission:
             except StopIteration:
                 return
             except DataError as error:
-                # An error of the file as a whole, not of this record, ends the job.
-                if error.line is None or error.line != self._reading.line:
+                if not self._is_of_record(error):
                     raise
                 place = f"{error.path}:{error.line}: "
                 self._reject(error.line, str(error).removeprefix(place), None)
+
+    def _is_of_record(self, error: DataError) -> bool:
+        """Return whether an error is of one record: a line, or a file of a folder of documents.
+
+        An error of the file as a whole ends the job.
+        """
+        if error.line is None:
+            return error.path is not None and error.path.parent == self._reading.path
+        return error.line == self._reading.line
 
     def _reject(self, line: int | None, reason: str, id_: str | None) -> None:
         record: dict[str, Any] = {"line": line, "id": id_, "reason": reason}
