@@ -57,7 +57,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_a_mapped_table_is_read_in_the_order_of_the_mapping(table: Path) -> None:
-    first, second = read_docs(table, fields=MAPPING)
+    first, second = read_docs(table, mapping=MAPPING)
     assert first == Doc(
         "a1",
         {"content": "Trout return, again", "headline": "Trout"},
@@ -91,7 +91,7 @@ def test_an_unmapped_table_is_answered_with_its_columns_and_the_options(table: P
 
 def test_a_column_that_is_not_there_is_answered_with_those_that_are(table: Path) -> None:
     with pytest.raises(DataError, match=r"no column 'topic'; the columns are doc, .*'topics'"):
-        list(read_docs(table, fields=FieldMapping(("content",), "topic")))
+        list(read_docs(table, mapping=FieldMapping(("content",), "topic")))
 
 
 def test_a_recorded_mapping_is_used_for_like_tables_only(table: Path, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_recorded_mapping_is_used_for_like_tables_only(table: Path, tmp_path: 
 def test_lists_of_labels_and_numbers_as_ids_are_read_from_json(tmp_path: Path) -> None:
     path = tmp_path / "docs.jsonl"
     path.write_text('{"n": 7, "abstract": "Trout", "topics": ["fish", "rivers"]}\n')
-    (doc,) = read_docs(path, fields=FieldMapping(label_field="topics", id_field="n"))
+    (doc,) = read_docs(path, mapping=FieldMapping(label_field="topics", id_field="n"))
     assert doc == Doc("7", {"abstract": "Trout"}, labels=("fish", "rivers"))
 
 
@@ -122,5 +122,5 @@ def test_json_lines_without_ids_are_numbered(tmp_path: Path) -> None:
 def test_the_keywords_of_authors_may_be_the_labels(tmp_path: Path) -> None:
     path = tmp_path / "docs.csv"
     path.write_text("text,keywords\ntrout,fish;rivers\n")
-    (doc,) = read_docs(path, fields=FieldMapping(label_field="keywords"))
+    (doc,) = read_docs(path, mapping=FieldMapping(label_field="keywords"))
     assert (doc.labels, doc.keywords) == (("fish", "rivers"), ())

@@ -115,7 +115,7 @@ def test_columns_that_may_have_labels_are_named(tmp_path: Path) -> None:
     path.write_text("text,subjects\nthe cat sat,cat\n")
     ((count, places),) = found(check(path)).values()
     assert (count, places) == (1, ["give --label-field if they are in one of subjects"])
-    assert check(path, fields=FieldMapping(label_field="subjects")).frequency == {"cat": 1}
+    assert check(path, mapping=FieldMapping(label_field="subjects")).frequency == {"cat": 1}
 
 
 def test_leakage_between_two_corpora_is_found_by_id_and_by_text(

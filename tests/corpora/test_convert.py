@@ -32,7 +32,7 @@ def test_columns_of_other_names_become_the_text_where_they_are_named(tmp_path):
     odd, out = tmp_path / "odd.csv", tmp_path / "out.jsonl"
     odd.write_text("name,body text,title,labels\na,trout,Fish,fish\nb,,Oaks,oak\n")
     named = FieldMapping.of(("body text", "name"))
-    assert convert(odd, out, from_format="csv", fields=named) == (2, "documents")
+    assert convert(odd, out, from_format="csv", mapping=named) == (2, "documents")
     assert [(doc.text, doc.labels, doc.metadata) for doc in read_docs(out)] == [
         ("trout\na", ("fish",), {"title": "Fish"}),
         ("b", ("oak",), {"title": "Oaks"}),
@@ -54,7 +54,7 @@ def test_the_labels_that_were_read_are_counted(tmp_path, caplog):
     caplog.clear()
     with caplog.at_level("INFO"):
         fields = FieldMapping.of(label_field="topics")
-        convert(tmp_path / "odd.csv", tmp_path / "named.jsonl", fields=fields)
+        convert(tmp_path / "odd.csv", tmp_path / "named.jsonl", mapping=fields)
     assert "read 2 documents with 2 labels" in caplog.text
     assert "--label-field" not in caplog.text
 

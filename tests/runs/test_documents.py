@@ -77,7 +77,7 @@ def test_runs_are_compared_and_updated_with_names_as_labels(place: Path) -> None
         train=place / "train.csv",
         ontology=place / "ontology.json",
         out=place / "other",
-        fields=MAPPING,
+        mapping=MAPPING,
     )
     found = ontodex.compare([place / "run", place / "other"], place / "test.csv")
     assert found.values["P@1"][0] == 1.0
@@ -96,7 +96,7 @@ def test_what_was_matched_is_reported(place: Path, caplog: pytest.LogCaptureFixt
             train=place / "new.csv",
             ontology=place / "ontology.json",
             out=place / "reported",
-            fields=MAPPING,
+            mapping=MAPPING,
         )
     assert "read 17 documents with 25 labels" in caplog.text
     said = "25 labels: 0 are ids, 24 matched by name or notation, 0 ambiguous, 1 unknown ('Newts')"
@@ -109,7 +109,7 @@ def test_a_table_without_the_label_column_says_which_there_are(place: Path) -> N
             "popularity",
             train=place / "train.csv",
             out=place / "unlabelled",
-            fields=FieldMapping(("content",)),
+            mapping=FieldMapping(("content",)),
         )
     assert met.value.hint == "give --label-field if they are in one of doc, headline, topics"
 

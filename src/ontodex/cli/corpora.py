@@ -86,7 +86,7 @@ def ontology_show(
 @app.command()
 @takes_fields
 def convert(
-    fields: FieldMapping,
+    mapping: FieldMapping,
     source: Annotated[Path, Argument(metavar="IN", help="Corpus or ontology.")],
     target: Annotated[Path, Argument(metavar="OUT", help="File or folder to write.")],
     from_: Annotated[
@@ -110,7 +110,7 @@ def convert(
         target,
         from_format=from_,
         to_format=to,
-        fields=fields,
+        mapping=mapping,
         ontology=read_ontology_option(ontology),
     )
     typer.echo(f"{count:,} {what} written to {target}")
@@ -119,7 +119,7 @@ def convert(
 @app.command()
 @takes_fields
 def check(
-    fields: FieldMapping,
+    mapping: FieldMapping,
     corpus: Annotated[Path, Argument(help="Corpus in any format.")],
     ontology: OntologyPath = None,
     against: Annotated[Path | None, Option(help="A second corpus, to look for leakage.")] = None,
@@ -133,7 +133,7 @@ def check(
     from ontodex.corpora.check import check as check_corpus
 
     known = read_ontology_option(ontology)
-    report = check_corpus(corpus, ontology=known, against=against, fields=fields)
+    report = check_corpus(corpus, ontology=known, against=against, mapping=mapping)
     if plot is not None:
         report.plot(plot)
     print_answer(report.to_dict(), as_json, report.text)
@@ -142,7 +142,7 @@ def check(
 @app.command()
 @takes_fields
 def prepare(
-    fields: FieldMapping,
+    mapping: FieldMapping,
     corpora: Annotated[list[Path], Argument(metavar="CORPUS...", help="Train first, then others.")],
     out: Annotated[Path, Option("--out", help="Folder to write.")],
     ontology: OntologyPath = None,
@@ -164,7 +164,7 @@ def prepare(
     config = build(PrepareConfig, tables.get("prepare", {}), "prepare")
     known = read_ontology_option(ontology)
     named = {
-        name: match_labels(open_mapped(path, fields), known, path)
+        name: match_labels(open_mapped(path, mapping), known, path)
         for name, path in name_corpora(corpora, out).items()
     }
     lists = None

@@ -29,16 +29,16 @@ def _options(
 
 
 def takes_fields(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that name columns to a command, which gets them as `fields`."""
+    """Add the options that name columns to a command, which gets them as `mapping`."""
     own = inspect.signature(command, eval_str=True)
     added = inspect.signature(_options, eval_str=True).parameters
 
     @wraps(command)
     def run(**values: Any) -> None:
         named = {name: values.pop(name) for name in added}
-        command(**values, fields=_options(**named))
+        command(**values, mapping=_options(**named))
 
-    kept = [parameter for parameter in own.parameters.values() if parameter.name != "fields"]
+    kept = [parameter for parameter in own.parameters.values() if parameter.name != "mapping"]
     parameters = [*kept, *added.values()]
     run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

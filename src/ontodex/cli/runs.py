@@ -30,7 +30,7 @@ from ontodex.field_mapping import FieldMapping
 @app.command()
 @takes_fields
 def train(
-    fields: FieldMapping,
+    mapping: FieldMapping,
     train: Annotated[Path, Option("--train", help="Training corpus, any format.")],
     out: Annotated[Path, Option("--out", help="Run folder to write.")],
     model: Annotated[str | None, Option("--model", help="System; see docs/papers.")] = None,
@@ -55,7 +55,7 @@ def train(
         out=out,
         device=device,
         config=tables,
-        fields=fields,
+        mapping=mapping,
     )
     about = run.about
     typer.echo(
@@ -67,7 +67,7 @@ def train(
 @app.command()
 @takes_fields
 def evaluate(
-    fields: FieldMapping,
+    mapping: FieldMapping,
     run: Annotated[Path, Argument(help="Run folder.")],
     corpus: Annotated[Path, Argument(help="Labelled corpus.")],
     as_json: Json = False,
@@ -77,7 +77,7 @@ def evaluate(
 
     ontodex evaluate runs/floor test.jsonl
     """
-    metrics = ontodex.evaluate(run, corpus, report=True, device=device, fields=fields)
+    metrics = ontodex.evaluate(run, corpus, report=True, device=device, mapping=mapping)
     print_answer(metrics.to_dict(), as_json, metrics.to_text)
 
 
@@ -166,7 +166,7 @@ def explain(
 @app.command()
 @takes_fields
 def index(
-    fields: FieldMapping,
+    mapping: FieldMapping,
     run: Annotated[Path, Argument(help="Run folder.")],
     source: Annotated[Path, Argument(metavar="IN", help="Documents in any corpus format.")],
     out: Annotated[
@@ -210,7 +210,7 @@ def index(
         workers=workers,
         ray=ray,
         device=device,
-        fields=fields,
+        mapping=mapping,
     )
     rejected = f"; {done.rejected:,} rejected, see {JobFiles(out).rejects}" if done.rejected else ""
     text = f"{done.documents:,} documents indexed in {out}{rejected}"
@@ -220,7 +220,7 @@ def index(
 @app.command()
 @takes_fields
 def compare(
-    fields: FieldMapping,
+    mapping: FieldMapping,
     runs: Annotated[list[Path], Argument(metavar="RUN...", help="Two run folders or more.")],
     corpus: Annotated[Path, Option("--corpus", "--on", help="Labelled corpus.")],
     consensus: Annotated[
@@ -247,9 +247,9 @@ def compare(
             "to compare only",
         )
     if out is not None and train is not None:
-        save_consensus(runs, out, train_corpus=train, dev=dev, device=device, fields=fields)
+        save_consensus(runs, out, train_corpus=train, dev=dev, device=device, mapping=mapping)
         runs, consensus = [*runs, out], False
-    found = ontodex.compare(runs, corpus, consensus=consensus, device=device, fields=fields)
+    found = ontodex.compare(runs, corpus, consensus=consensus, device=device, mapping=mapping)
     print_answer(found.to_dict(), as_json, found.text)
 
 
@@ -287,7 +287,7 @@ def experiment(
 @app.command()
 @takes_fields
 def update(
-    fields: FieldMapping,
+    mapping: FieldMapping,
     run: Annotated[Path, Argument(help="Run folder of a system that remembers documents.")],
     corpus: Annotated[Path, Argument(help="New labelled documents; labels may be new too.")],
     device: Device = "auto",
@@ -299,7 +299,7 @@ def update(
     from ontodex.runs.update import update_run
 
     before = ontodex.load(run)
-    updated = update_run(run, corpus, device=device, fields=fields)
+    updated = update_run(run, corpus, device=device, mapping=mapping)
     documents = updated.n_updated - before.n_updated
     labels = len(updated.labels) - len(before.labels)
     typer.echo(

@@ -115,14 +115,14 @@ def check(
     against: Path | str | None = None,
     *,
     format: str | None = None,
-    fields: FieldMapping = NO_MAPPING,
+    mapping: FieldMapping = NO_MAPPING,
 ) -> CheckReport:
     """Check the corpus at a path; `against` is a second corpus to check for leakage.
 
-    `fields` names the columns of tables.
+    `mapping` names the columns of tables.
     """
     corpus = Path(corpus)
-    reading = read_docs(corpus, format, fields=fields)
+    reading = read_docs(corpus, format, mapping=mapping)
     statistics = _Statistics()
     statistics.read(reading)
     if not statistics.n_docs and not statistics.damaged.count:
@@ -138,7 +138,7 @@ def check(
     if ontology is not None:
         findings += _check_ontology(statistics, ontology)
     if against is not None:
-        findings += _check_leakage(statistics, read_docs(against, fields=fields))
+        findings += _check_leakage(statistics, read_docs(against, mapping=mapping))
     met = [found for found in findings if found.count]
     return CheckReport(
         corpus, reading.format, statistics.summarise(), met, dict(statistics.frequency)

@@ -25,21 +25,21 @@ def convert(
     *,
     from_format: str | None = None,
     to_format: str | None = None,
-    fields: FieldMapping = NO_MAPPING,
+    mapping: FieldMapping = NO_MAPPING,
     ontology: Ontology | None = None,
 ) -> tuple[int, str]:
     """Write `source` as `target`; return the number of items and their kind: documents or concepts.
 
-    `fields` names the columns of a table. Labels that are names or notations of the ontology
+    `mapping` names the columns of a table. Labels that are names or notations of the ontology
     become ids of its concepts. An existing target is never overwritten.
     """
     source, target = Path(source), Path(target)
-    if not fields and is_ontology(source, from_format):
+    if not mapping and is_ontology(source, from_format):
         _check_free(target)
         concepts = ontologies.read_ontology(source, from_format)
         ontologies.write_ontology(concepts, target, to_format or ontologies.infer_format(target))
         return len(concepts), "concepts"
-    docs = read_docs(source, from_format, fields=fields)
+    docs = read_docs(source, from_format, mapping=mapping)
     to_format = to_format or detect.infer_format(target)
     _check_free(*formats.list_targets(target, to_format))
     matched = docs if ontology is None else resolve_names(docs, ontology)

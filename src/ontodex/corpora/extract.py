@@ -33,25 +33,25 @@ class ExtractedFile(NamedTuple):
 async def extract_file(
     source: Path,
     name: str,
-    fields: FieldMapping = NO_MAPPING,
+    mapping: FieldMapping = NO_MAPPING,
     recorded: FieldMapping = NO_MAPPING,
 ) -> ExtractedFile:
     """Return the documents of a file that the user knows as `name`.
 
-    `fields` names the columns of a table; `recorded` those to read if the table has them and
+    `mapping` names the columns of a table; `recorded` those to read if the table has them and
     nobody named any. Raise a DataError with the reason if the file cannot be read.
     """
     with temporary_folder(Path(tempfile.gettempdir()) / EXTRACT_FOLDER) as folder:
         out = folder / "documents"
-        await _run_child(source, name, out, json.dumps([fields.to_dict(), recorded.to_dict()]))
+        await _run_child(source, name, out, json.dumps([mapping.to_dict(), recorded.to_dict()]))
         return await asyncio.to_thread(_load_result, out)
 
 
-async def _run_child(source: Path, name: str, out: Path, fields: str) -> None:
+async def _run_child(source: Path, name: str, out: Path, mappings: str) -> None:
     """Run the child process; raise a DataError if it fails."""
     # -P: a file in the working folder must not stand in for a library of this name.
     command = ["-P", "-m", "ontodex.corpora.extract_process", str(source), name, str(out)]
-    command += [str(os.getpid()), fields]
+    command += [str(os.getpid()), mappings]
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *command,

@@ -1,10 +1,10 @@
 """Extract documents from a file, in a process with limited memory and time.
 
-    python -m ontodex.corpora.extract_process FILE NAME OUT PARENT FIELDS
+    python -m ontodex.corpora.extract_process FILE NAME OUT PARENT MAPPINGS
 
 A malicious PDF or office file may unpack to any size or take hours to read. So only this process
 opens such files. It can be killed at any moment, and ends with the process `PARENT`. It writes one
-JSON line per document to `OUT`, and a last one with the warnings of the reader. `FIELDS` is JSON:
+JSON line per document to `OUT`, and a last one with the warnings of the reader. `MAPPINGS` is JSON:
 the columns of a table that the user named, and those to read if nobody named any.
 If the file cannot be read, it prints the reason as one JSON line on standard error and exits with
 code 2.
@@ -57,16 +57,16 @@ class ExtractedDoc(NamedTuple):
 def read_documents(
     path: Path,
     name: str,
-    fields: FieldMapping = NO_MAPPING,
+    mapping: FieldMapping = NO_MAPPING,
     recorded: FieldMapping = NO_MAPPING,
 ) -> Iterator[ExtractedDoc]:
     """Yield the documents of a file; the ending of its name tells how to read it.
 
-    Tables are read with the columns of `fields`, else with those of `recorded` if they have them.
+    Tables are read with the columns of `mapping`, else with those of `recorded` if they have them.
     """
     ending = file_ending(name)
     if ending in _BATCHES:
-        yield from read_batch(path, fields, recorded)
+        yield from read_batch(path, mapping, recorded)
         return
     title, metadata = "", dict[str, Any]()
     if ending in (".txt", ".md"):
@@ -93,13 +93,13 @@ def file_ending(name: str) -> str:
 
 
 def read_batch(
-    path: Path, fields: FieldMapping = NO_MAPPING, recorded: FieldMapping = NO_MAPPING
+    path: Path, mapping: FieldMapping = NO_MAPPING, recorded: FieldMapping = NO_MAPPING
 ) -> Iterator[ExtractedDoc]:
     """Yield the documents of a file in any corpus format."""
     from ontodex.corpora.detect import restrict_mapping
     from ontodex.corpora.open import read_docs
 
-    for doc in read_docs(path, fields=fields or restrict_mapping(path, recorded)):
+    for doc in read_docs(path, mapping=mapping or restrict_mapping(path, recorded)):
         if doc.kind != "text":
             raise DataError("has features, not text")
         yield ExtractedDoc(doc.id, dict(doc.fields), doc.keywords, doc.labels, dict(doc.metadata))
@@ -189,7 +189,7 @@ class WarningList(logging.Handler):
 
 
 def main(
-    path: Path, name: str, out: Path, fields: FieldMapping, recorded: FieldMapping = NO_MAPPING
+    path: Path, name: str, out: Path, mapping: FieldMapping, recorded: FieldMapping = NO_MAPPING
 ) -> None:
     """Write the documents of `path` to `out` under limits on memory, time and output."""
     signal.signal(
@@ -201,7 +201,7 @@ def main(
     warnings = WarningList()
     logging.getLogger("ontodex").addHandler(warnings)
     with out.open("w", encoding="utf-8") as file:
-        docs = map(clean_doc, read_documents(path, name, fields, recorded))
+        docs = map(clean_doc, read_documents(path, name, mapping, recorded))
         for count, doc in enumerate(docs):
             if count == MAX_DOCUMENTS:
                 raise DataError(f"has more than {MAX_DOCUMENTS:,} documents", hint="ontodex index")

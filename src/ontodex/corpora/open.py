@@ -79,13 +79,13 @@ class DocReader(Iterator[Doc]):
     A label that a document has twice is kept once; at the end the log counts such documents.
     """
 
-    def __init__(self, path: Path, format: str, fields: FieldMapping = NO_MAPPING) -> None:
+    def __init__(self, path: Path, format: str, mapping: FieldMapping = NO_MAPPING) -> None:
         module = load_format(format)
-        if not takes_mapping(format, fields):
+        if not takes_mapping(format, mapping):
             raise ConfigError(f"columns cannot be chosen in the format {format}")
         self.path, self.format = path, format
         self.n_features: int = module.n_features(path) if hasattr(module, "n_features") else 0
-        self._docs: Iterator[Doc] = iter(_read(module, path, fields))
+        self._docs: Iterator[Doc] = iter(_read(module, path, mapping))
         self.repairs: Counter[str] = Counter()
         self.counts = ReadCounts()
         self._ended = False
@@ -111,12 +111,12 @@ class DocReader(Iterator[Doc]):
         return doc
 
 
-def _read(module: ModuleType, path: Path, fields: FieldMapping) -> Iterable[Doc]:
+def _read(module: ModuleType, path: Path, mapping: FieldMapping) -> Iterable[Doc]:
     docs: Iterable[Doc]
     if hasattr(module, "TAKES_FIELDS"):
-        docs = module.read(path, mapping=fields)
+        docs = module.read(path, mapping=mapping)
     elif hasattr(module, "TAKES_TEXT_FIELDS"):
-        docs = module.read(path, text_fields=fields.text_fields)
+        docs = module.read(path, text_fields=mapping.text_fields)
     else:
         docs = module.read(path)
     return docs
@@ -129,14 +129,14 @@ def log_changes(path: Path, changes: Counter[str]) -> None:
 
 
 def read_docs(
-    path: Path | str, format: str | None = None, *, fields: FieldMapping = NO_MAPPING
+    path: Path | str, format: str | None = None, *, mapping: FieldMapping = NO_MAPPING
 ) -> DocReader:
     """Return a stream of the documents in `path`; without a format, detect it.
 
-    `fields` names the columns of a table, or the keys of JSON objects, that hold text and labels.
+    `mapping` names the columns of a table, or the keys of JSON objects, that hold text and labels.
     """
     path = Path(path)
-    return DocReader(path, format or detect_format(path, fields), fields)
+    return DocReader(path, format or detect_format(path, mapping), mapping)
 
 
 def write_docs(docs: Iterable[Doc], path: Path | str, format: str, *, n_features: int = 0) -> int:
@@ -207,29 +207,29 @@ def open_corpus(
 
 
 def open_mapped(
-    path: Path | str, fields: FieldMapping = NO_MAPPING, format: str | None = None
+    path: Path | str, mapping: FieldMapping = NO_MAPPING, format: str | None = None
 ) -> Corpus:
     """Do what `open_corpus` does, with the names of the columns in one object."""
     path = Path(path)
-    format = format or detect_format(path, fields)
+    format = format or detect_format(path, mapping)
     if format == "corpus":
         return Corpus.open(path, is_trusted=False)
-    folder = get_cache_folder() / "corpora" / _cache_key(path, format, fields)
+    folder = get_cache_folder() / "corpora" / _cache_key(path, format, mapping)
     if folder.is_dir():
         try:
             return Corpus.open(folder)
         except DataError as error:
             logger.warning("%s; reading %s again", error, path)
     clear_leftovers(folder.parent)
-    docs = read_docs(path, format, fields=fields)
+    docs = read_docs(path, format, mapping=mapping)
     return Corpus.write(docs, folder, n_features=docs.n_features)
 
 
-def _cache_key(path: Path, format: str, fields: FieldMapping) -> str:
+def _cache_key(path: Path, format: str, mapping: FieldMapping) -> str:
     """Return a digest of everything that determines the documents."""
     module = load_format(format)
     sources: list[Path] = module.sources(path) if hasattr(module, "sources") else [path]
-    content = hashlib.sha256(f"{READER_VERSION}\n{format}\n{fields.to_dict()}\n".encode())
+    content = hashlib.sha256(f"{READER_VERSION}\n{format}\n{mapping.to_dict()}\n".encode())
     for source in sources:
         if not source.exists():
             raise missing_error(source)

@@ -153,12 +153,12 @@ def compare(
     *,
     consensus: bool = False,
     device: str = "auto",
-    fields: FieldMapping = NO_MAPPING,
+    mapping: FieldMapping = NO_MAPPING,
 ) -> Comparison:
     """Compare runs on a labelled corpus.
 
     `runs` are loaded runs or run folders, or a dict that names loaded runs. With `consensus`, the
-    consensus of all of them is one more system. `device` is used for folders. `fields` names
+    consensus of all of them is one more system. `device` is used for folders. `mapping` names
     columns of a table; by default they are those with which the first run was trained.
 
     >>> found = ontodex.compare(["runs/floor", "runs/linear"], "test.jsonl", consensus=True)
@@ -170,7 +170,7 @@ def compare(
     loaded = dict(runs) if isinstance(runs, Mapping) else _load_runs(runs, device)
     labels = common_labels([run.labels for run in loaded.values()])
     about = next((run.about for run in loaded.values()), {})
-    corpus = open_documents(corpus, labels, about, fields)
+    corpus = open_documents(corpus, labels, about, mapping)
     if consensus:
         loaded["consensus"] = consensus_of(list(loaded.values()))
     return _compare(loaded, corpus)
@@ -190,7 +190,7 @@ def save_consensus(
     train_corpus: str | Path | Corpus,
     dev: str | Path | Corpus | None = None,
     device: str = "auto",
-    fields: FieldMapping = NO_MAPPING,
+    mapping: FieldMapping = NO_MAPPING,
 ) -> Run:
     """Save the consensus of runs as a run folder.
 
@@ -207,7 +207,7 @@ def save_consensus(
         ontology=ontology,
         out=out,
         device=device,
-        fields=fields,
+        mapping=mapping,
     )
 
 

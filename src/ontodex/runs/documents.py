@@ -20,7 +20,7 @@ def open_documents(
     corpus: str | Path | Corpus,
     labels: LabelSpace,
     about: Mapping[str, Any],
-    fields: FieldMapping = NO_MAPPING,
+    mapping: FieldMapping = NO_MAPPING,
 ) -> Corpus:
     """Open documents for a run with these labels and this manifest.
 
@@ -28,18 +28,18 @@ def open_documents(
     Labels that are names or notations become ids.
     """
     if not isinstance(corpus, Corpus):
-        source, corpus = corpus, open_mapped(corpus, choose_fields(corpus, fields, about))
+        source, corpus = corpus, open_mapped(corpus, choose_mapping(corpus, mapping, about))
     else:
         source = "documents"
     return match_labels(corpus, labels.ontology, source, labels)
 
 
-def choose_fields(
-    source: str | Path, fields: FieldMapping, about: Mapping[str, Any]
+def choose_mapping(
+    source: str | Path, mapping: FieldMapping, about: Mapping[str, Any]
 ) -> FieldMapping:
     """Return the columns that are named, else those that the run recorded if the file has them."""
-    if fields:
-        return fields
+    if mapping:
+        return mapping
     recorded = FieldMapping.of(**about.get("fields", {}))
     found = restrict_mapping(source, recorded)
     if found:

@@ -32,13 +32,13 @@ def evaluate(
     *,
     report: bool = False,
     device: str = "auto",
-    fields: FieldMapping = NO_MAPPING,
+    mapping: FieldMapping = NO_MAPPING,
 ) -> Metrics:
     """Return all metrics of a run on a labelled corpus.
 
     With `report`, write metrics.json, label_metrics.tsv and report.html into the run folder.
-    `device` is used where `run` is a folder. `fields` names columns of a table; by default they are
-    those of the training documents.
+    `device` is used where `run` is a folder. `mapping` names columns of a table, which by default
+    are those of the training documents.
 
     >>> metrics = ontodex.evaluate("runs/floor", "test.jsonl")
     >>> round(metrics["P@1"], 3)
@@ -46,7 +46,7 @@ def evaluate(
     """
     run = run if isinstance(run, Run) else load(run, device=device)
     source = None if isinstance(corpus, Corpus) else Path(corpus)
-    corpus = open_documents(corpus, run.labels, run.about, fields)
+    corpus = open_documents(corpus, run.labels, run.about, mapping)
     gold = run.labels.gold(corpus)
     if gold.nnz and gold.indices.min() >= len(run.labels):
         raise DataError(

@@ -42,7 +42,7 @@ def train(
     ontology: str | Path | Ontology | None = None,
     device: str = "auto",
     config: str | Path | Mapping[str, Any] | None = None,
-    fields: FieldMapping = NO_MAPPING,
+    mapping: FieldMapping = NO_MAPPING,
     **settings: Any,
 ) -> Run:
     """Train a system, write the run folder `out`, and return the run.
@@ -52,7 +52,7 @@ def train(
     ontology    an ontology or a path in any ontology format
     device      auto, cpu or cuda
     config      a TOML file of settings, or its tables as a dict; keyword settings override it
-    fields      columns of train and dev with text, labels and id, where they have other names
+    mapping     columns of train and dev with text, labels and id, where they have other names
     settings    settings as keywords, by one rule:
                 labels={...} and decide={...} are the tables of these names, refit=True is the
                 setting of [train], loop={...} is the table [model.train] (epochs, lr, ...);
@@ -75,19 +75,19 @@ def train(
         return _train(
             resolved,
             out,
-            train=_open(train, "train", known, fields),
-            dev=None if dev is None else _open(dev, "dev", known, fields),
+            train=_open(train, "train", known, mapping),
+            dev=None if dev is None else _open(dev, "dev", known, mapping),
             ontology=known,
             device=device,
-            fields=fields,
+            mapping=mapping,
         )
 
 
 def _open(
-    corpus: str | Path | Corpus, part: str, ontology: Ontology | None, fields: FieldMapping
+    corpus: str | Path | Corpus, part: str, ontology: Ontology | None, mapping: FieldMapping
 ) -> Corpus:
     """Open documents with ids for labels that are names; log how many labels were read."""
-    opened = corpus if isinstance(corpus, Corpus) else open_mapped(corpus, fields)
+    opened = corpus if isinstance(corpus, Corpus) else open_mapped(corpus, mapping)
     source = part if isinstance(corpus, Corpus) else f"{part} ({corpus})"
     ReadCounts.of(opened).log(source)
     return match_labels(opened, ontology, source)
@@ -101,7 +101,7 @@ def _train(
     dev: Corpus | None,
     ontology: Ontology | None,
     device: str,
-    fields: FieldMapping,
+    mapping: FieldMapping,
 ) -> Run:
     """Train in a claimed folder."""
     if len(train) == 0:
@@ -132,7 +132,7 @@ def _train(
         "labels": labels.n_seen,
         "train_seconds": round(time.monotonic() - started, 3),
         "hardware": describe_machine(choose_device(device)) + describe_thread_limit(),
-        **({"fields": fields.to_dict()} if fields else {}),
+        **({"fields": mapping.to_dict()} if mapping else {}),
     }
     on_rank_zero(lambda: _save(model, settings, labels, dev, ranking, about, out), "save the run")
     return load(out, device=device)

@@ -26,7 +26,7 @@ def update_run(
     corpus: str | Path | Corpus,
     *,
     device: str = "cpu",
-    fields: FieldMapping = NO_MAPPING,
+    mapping: FieldMapping = NO_MAPPING,
 ) -> Run:
     """Add documents to a run without training; labels it did not know get new columns.
 
@@ -36,7 +36,7 @@ def update_run(
     folder = Path(folder)
     manifest = hash_file(folder / "manifest.json") if is_finished(folder) else ""
     old = load(folder, device=device)
-    corpus = open_documents(corpus, old.labels, old.about, fields)
+    corpus = open_documents(corpus, old.labels, old.about, mapping)
     if not isinstance(old.model, Updates):
         raise RunError(
             f"the system {old.settings.name!r} cannot take documents without training",

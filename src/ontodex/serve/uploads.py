@@ -45,12 +45,12 @@ class Uploads:
 async def read_uploads(
     files: Sequence[UploadFile],
     slots: asyncio.Semaphore,
-    fields: FieldMapping = NO_MAPPING,
+    mapping: FieldMapping = NO_MAPPING,
     recorded: FieldMapping = NO_MAPPING,
 ) -> Uploads:
     """Read all files.
 
-    `slots` limits how many files are read at the same time over all requests. `fields` names the
+    `slots` limits how many files are read at the same time over all requests. `mapping` names the
     columns of tables; `recorded` those of the training documents.
     """
     found = Uploads()
@@ -60,7 +60,7 @@ async def read_uploads(
             if count >= MAX_FILES:
                 raise DataError(f"only {MAX_FILES} files are taken at a time")
             async with slots:
-                read = await _read_upload(file, name, fields, recorded)
+                read = await _read_upload(file, name, mapping, recorded)
         except UnmappedTableError as error:
             reason = f"{error}; say which to read: text_field, label_field, id_field"
             found.rejected.append({"file": name, "reason": reason, "columns": error.columns})
@@ -100,13 +100,13 @@ def clean_file_name(name: str) -> str:
 
 
 async def _read_upload(
-    file: UploadFile, name: str, fields: FieldMapping, recorded: FieldMapping
+    file: UploadFile, name: str, mapping: FieldMapping, recorded: FieldMapping
 ) -> ExtractedFile:
     file_ending(name)  # refuses an unknown ending without starting a process
     with temporary_folder(Path(tempfile.gettempdir()) / UPLOAD_FOLDER) as folder:
         source = folder / "file"
         await asyncio.to_thread(_copy, file, source)
-        found = await extract_file(source, name, fields, recorded)
+        found = await extract_file(source, name, mapping, recorded)
     for doc in found.docs:
         check_document(doc)
     return found

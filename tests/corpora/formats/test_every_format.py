@@ -266,18 +266,18 @@ def test_a_mistyped_format_is_corrected() -> None:
 
 
 def test_text_fields_are_chosen_where_fields_have_names() -> None:
-    (law,) = read_docs(FILES / "laws.jsonl", fields=FieldMapping(("attachments",)))
+    (law,) = read_docs(FILES / "laws.jsonl", mapping=FieldMapping(("attachments",)))
     assert list(law.fields) == ["title", "header", "recitals", "main_body", "attachments"]
-    doc = list(read_docs(FILES / "docs.jsonl", fields=FieldMapping(("journal", "text", "title"))))[
+    doc = list(read_docs(FILES / "docs.jsonl", mapping=FieldMapping(("journal", "text", "title"))))[
         1
     ]
     assert list(doc.fields.items()) == [("journal", "Roofs"), ("text", "Snow on the roof.")]
-    first = next(read_docs(FILES / "annif/docs.jsonl", fields=FieldMapping(("title",))))
+    first = next(read_docs(FILES / "annif/docs.jsonl", mapping=FieldMapping(("title",))))
     assert first.fields == {"title": "Rain", "text": "It rains."}
     with pytest.raises(ConfigError, match="cannot be chosen in the format fasttext"):
-        read_docs(FILES / "fasttext/train.txt", "fasttext", fields=FieldMapping(("title",)))
+        read_docs(FILES / "fasttext/train.txt", "fasttext", mapping=FieldMapping(("title",)))
     with pytest.raises(DataError, match="columns cannot be named in the format fasttext"):
-        read_docs(FILES / "fasttext/train.txt", fields=FieldMapping(("title",)))
+        read_docs(FILES / "fasttext/train.txt", mapping=FieldMapping(("title",)))
 
 
 def test_a_format_that_is_only_read_cannot_be_written(tmp_path: Path) -> None:

@@ -22,20 +22,20 @@ from ontodex.types import Corpus, Doc
 BLOCK_TEXT = 32 * 2**20  # characters: a block of very long documents has fewer of them
 
 
-def digest_source(source: Path, fields: FieldMapping = NO_MAPPING) -> str:
+def digest_source(source: Path, mapping: FieldMapping = NO_MAPPING) -> str:
     """Return a digest of the content of all files that are read, and of the columns."""
-    format = detect_format(source, fields)
+    format = detect_format(source, mapping)
     module = load_format(format)
     files = module.sources(source) if hasattr(module, "sources") else [source]
     # In a folder of documents the file names are their ids.
     names = [str(file.relative_to(source)) if source.is_dir() else "" for file in files]
     content: list[object] = [format, names, [hash_file(file) for file in files]]
-    content += [fields.to_dict()] if fields else []
+    content += [mapping.to_dict()] if mapping else []
     return sha256(json.dumps(content).encode()).hexdigest()
 
 
 def admit_documents(
-    source: Path, parts: Path, block: int, fields: FieldMapping = NO_MAPPING
+    source: Path, parts: Path, block: int, mapping: FieldMapping = NO_MAPPING
 ) -> tuple[Corpus, list[Block], int]:
     """Return the admitted documents, their blocks, and how many were rejected.
 
@@ -43,7 +43,7 @@ def admit_documents(
     """
     about = parts / "input.json"
     if not about.exists():
-        reading = read_docs(source, fields=fields)
+        reading = read_docs(source, mapping=mapping)
         with open_atomic(parts / "rejects.jsonl") as file:
             admission = _Admission(reading, file, block)
             docs = track(admission.docs(), f"reading {source.name}")

@@ -16,7 +16,7 @@ from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.device import choose_device
 from ontodex.io.files import hash_file, hold_lock, open_atomic
 from ontodex.io.progress import Bar
-from ontodex.runs.documents import choose_fields
+from ontodex.runs.documents import choose_mapping
 from ontodex.runs.folder import verify_folder
 from ontodex.runs.index import ray_engine
 from ontodex.runs.index.admission import admit_documents, digest_source
@@ -51,14 +51,14 @@ def index_documents(
     workers: int | None = None,
     ray: str | None = None,
     device: str = "cpu",
-    fields: FieldMapping = NO_MAPPING,
+    mapping: FieldMapping = NO_MAPPING,
 ) -> IndexResult:
     """Index the documents of `source` and write their labels, names and probabilities to `out`.
 
     The label sets are those of the run, or with `threshold` the labels that reach it, at most
     `limit`. `workers` processes share the blocks of `block` documents, by default one a processor.
     With `ray`, a cluster computes them: "local" for one on this machine, otherwise its address.
-    `fields` names columns of a table; by default they are those of the training documents.
+    `mapping` names columns of a table; by default they are those of the training documents.
     """
     for name, value in (("limit", limit), ("block", block), ("workers", workers)):
         if value is not None and value < 1:
@@ -69,9 +69,9 @@ def index_documents(
         ray_engine.import_ray(ray)  # if it is missing, say so before anything is read
     run, source, files = Path(run).resolve(), Path(source), JobFiles(Path(out))
     table_format(files.out)
-    fields = choose_fields(source, fields, verify_folder(run))
+    mapping = choose_mapping(source, mapping, verify_folder(run))
     device = choose_device(device)
-    manifest, key = hash_file(run / "manifest.json"), digest_source(source, fields)
+    manifest, key = hash_file(run / "manifest.json"), digest_source(source, mapping)
     plan = JobPlan(__version__, manifest, key, limit, threshold, language, block, device)
     with hold_lock(files.parts / "lock", files.out):
         files.remove_partial_writes()
@@ -81,7 +81,7 @@ def index_documents(
         else:
             if record is None:
                 remove_unknown_parts(files.parts)
-            corpus, blocks, n_rejected = admit_documents(source, files.parts, block, fields)
+            corpus, blocks, n_rejected = admit_documents(source, files.parts, block, mapping)
             write_record(files, JobRecord(plan, None))
             task = Task(run, manifest, device, limit, threshold, language, corpus.n_features)
             _compute_parts(task, corpus, blocks, files, workers=workers, ray=ray)

@@ -36,9 +36,9 @@ async def upload(
     Labels of documents are matched to concepts of the run, and become imported decisions.
     """
     view = service.find_run(run)
-    fields = FieldMapping.of(text_field, label_field, id_field, label_separator)
+    mapping = FieldMapping.of(text_field, label_field, id_field, label_separator)
     recorded = FieldMapping.of(**view.metadata.about.get("fields", {}))
-    found = await read_uploads(files, service.extraction_slots, fields, recorded)
+    found = await read_uploads(files, service.extraction_slots, mapping, recorded)
     if not found.docs:
         errors = [{"location": one["file"], "message": one["reason"]} for one in found.rejected]
         raise Problem(422, "no file could be read", errors=errors[:MAX_ERRORS])
