@@ -1,4 +1,4 @@
-"""Commands of the service: serve, keys, and learn from decisions."""
+"""Commands of the service: serve, keys, learn from decisions, and versions of a run."""
 
 from __future__ import annotations
 
@@ -110,10 +110,20 @@ def learn(
             callback=refuse_password,
         ),
     ] = "decisions.sqlite",
+    retrain: Annotated[
+        bool, Option("--retrain", help="Train again, on the training corpus and the decisions.")
+    ] = False,
+    train: Annotated[
+        Path | None,
+        Option("--train", help="For --retrain: the training corpus, if not the recorded one."),
+    ] = None,
     as_json: Json = False,
     device: Device = "cpu",
 ) -> None:
-    """Learn thresholds and documents from curators' decisions, and print the effect.
+    """Learn from curators' decisions, and print the effect on held-out documents.
+
+    Thresholds are adapted, and systems that can update take the documents that are done. The
+    version before is kept: `ontodex versions RUN --restore` goes back to it.
 
     ontodex learn runs/parabel --database decisions.sqlite
     """
@@ -122,13 +132,50 @@ def learn(
     require("sqlalchemy", extra="serve", purpose="reading decisions")
     from ontodex.serve.database import Database
     from ontodex.serve.learn import learn as learn_decisions
+    from ontodex.serve.learn import retrain as retrain_with_decisions
 
+    if train is not None and not retrain:
+        raise ConfigError("--train needs --retrain", hint="ontodex learn RUN --retrain --train C")
     decisions = Database.open(database, create=False)
     try:
-        result = learn_decisions(run, decisions, device=device)
+        if retrain:
+            result = retrain_with_decisions(run, decisions, train=train, device=device)
+        else:
+            result = learn_decisions(run, decisions, device=device)
     finally:
         decisions.close()
     print_answer(result.to_dict(), as_json, result.render_text)
+
+
+@app.command()
+def versions(
+    run: Annotated[Path, Argument(help="Run folder.")],
+    restore: Annotated[
+        str | None,
+        Option(
+            "--restore",
+            metavar="VERSION|previous",
+            help="Go back to this version; a running service takes it without a restart.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the versions of a run that `learn` and `update` kept, or go back to one.
+
+    ontodex versions runs/parabel --restore previous
+    """
+    from ontodex.runs.versions import list_versions, restore_version
+
+    if restore is not None:
+        restore_version(run, None if restore == "previous" else restore)
+    rows = [
+        {"version": one.name, "time": one.time, "is_current": one.is_current}
+        for one in list_versions(run)
+    ]
+    lines = [
+        f"{row['version']}  {row['time']}{'  current' if row['is_current'] else ''}" for row in rows
+    ]
+    print_answer(rows, as_json, lambda: "\n".join(lines))
 
 
 @keys_app.command("add")

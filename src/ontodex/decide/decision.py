@@ -83,10 +83,11 @@ class Decision:
         """Return the decision after curators' decisions about these documents, in their order."""
         if not isinstance(self.rule, OnlineRule):
             raise RunError(
-                f"the rule {self.config.rule!r} does not learn from single decisions",
-                hint="train with --set decide.rule=ofo",
+                f"the rule {self.config.rule!r} has no thresholds that could learn from decisions",
+                hint="ontodex learn --retrain trains the system again with the decisions",
             )
-        return dataclasses.replace(self, rule=self.rule.update(ranking, accepted, rejected))
+        rule = self.rule.update(ranking, accepted, rejected, shrink=self.config.shrink)
+        return dataclasses.replace(self, rule=rule)
 
     def for_labels(self, labels: LabelSpace) -> Decision:
         """Return the decision for a label space with more columns.

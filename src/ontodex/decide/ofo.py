@@ -136,11 +136,13 @@ class OFO:
         kept = np.isin(ranked, events.pairs[chosen]) & (ranking.columns != PADDING)
         return after, kept
 
-    def update(self, ranking: Ranking, accepted: csr_array, rejected: csr_array) -> OFO:
+    def update(
+        self, ranking: Ranking, accepted: csr_array, rejected: csr_array, *, shrink: float = 0.0
+    ) -> OFO:
         """Return the state after more documents, of which only some labels were decided.
 
         A label that is neither accepted nor rejected changes nothing. Rows are in the order of the
-        decisions.
+        decisions. The prior keeps thresholds where they were, so `shrink` plays no part.
         """
         decided = csr_array(accepted + rejected)
         return self._replay(_list_events(ranking, accepted, len(self.thresholds), decided))[0]

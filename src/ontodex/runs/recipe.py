@@ -74,7 +74,13 @@ def train(
             dev=None if dev is None else _open(dev),
             ontology=ontology if isinstance(ontology, Ontology | None) else read_ontology(ontology),
             device=device,
+            paths={"train": _get_path(train), "dev": _get_path(dev)},
         )
+
+
+def _get_path(corpus: str | Path | Corpus | None) -> dict[str, str]:
+    """Return the path of a corpus, by which `learn --retrain` finds it again."""
+    return {} if isinstance(corpus, Corpus | None) else {"path": str(Path(corpus).resolve())}
 
 
 def _open(corpus: str | Path | Corpus) -> Corpus:
@@ -89,6 +95,7 @@ def _train(
     dev: Corpus | None,
     ontology: Ontology | None,
     device: str,
+    paths: Mapping[str, dict[str, str]],
 ) -> Run:
     """Train in a claimed folder."""
     if len(train) == 0:
@@ -114,8 +121,8 @@ def _train(
     about = {
         "ontodex": __version__,
         "model": settings.name,
-        "train": {"documents": len(train), "key": train.key},
-        "dev": {"documents": len(dev), "key": dev.key},
+        "train": {"documents": len(train), "key": train.key, **paths["train"]},
+        "dev": {"documents": len(dev), "key": dev.key, **paths["dev"]},
         "labels": labels.n_seen,
         "train_seconds": round(time.monotonic() - started, 3),
         "hardware": describe_machine(choose_device(device)) + describe_thread_limit(),
