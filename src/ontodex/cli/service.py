@@ -68,6 +68,9 @@ def serve(
     ] = 256,
     batch: Annotated[int, Option(help="Documents ranked together.")] = 64,
     timeout: Annotated[float, Option(help="Seconds until an answer is given up.")] = 30.0,
+    watch: Annotated[
+        float, Option(help="Seconds between two looks for new versions of the runs; 0 = never.")
+    ] = 5.0,
     device: Device = "cpu",
 ) -> None:
     """Serve runs over HTTP: REST, the REST API of Annif under /v1, and the curator's page.
@@ -94,6 +97,7 @@ def serve(
         queue=queue,
         batch=batch,
         timeout=timeout,
+        watch=watch,
         device=device,
     )
     serve_runs(runs, config, ready=lambda address: typer.echo(f"serving on {address}"))
