@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from typer import Argument, CallbackParam, Option
 
+import ontodex
 from ontodex.cli.app import Device, Json, app, print_answer
 from ontodex.errors import ConfigError
 
@@ -149,6 +151,64 @@ def learn(
     finally:
         decisions.close()
     print_answer(result.to_dict(), as_json, result.render_text)
+
+
+@app.command()
+def migrate(
+    run: Annotated[Path, Argument(help="Run folder.")],
+    ontology: Annotated[Path, Argument(metavar="NEW", help="The newer version of the ontology.")],
+    out: Annotated[Path, Option("--out", help="Run folder to write.")],
+    train: Annotated[
+        Path | None,
+        Option("--train", help="The training corpus, if not the recorded one: for new concepts."),
+    ] = None,
+    database: Annotated[
+        str | None,
+        Option(
+            help="Also move the decisions of this SQLite file or URL.", callback=refuse_password
+        ),
+    ] = None,
+    as_json: Json = False,
+    device: Device = "cpu",
+) -> None:
+    """Move a run to a newer version of its vocabulary, and print what a curator must look at.
+
+    Labels go to their successors with their thresholds. New concepts are found by their names.
+
+    ontodex migrate runs/parabel mesh2026.xml.gz --out runs/parabel-2026
+    """
+    from ontodex.render.migration import format_migration, make_migration_report
+    from ontodex.runs.migrate import migrate_run
+
+    before, now = ontodex.load(run).labels.ontology, ontodex.read_ontology(ontology)
+    done = migrate_run(run, now, out, train=train, device=device)
+    decisions = None
+    if database is not None:
+        decisions = _migrate_decisions(database, done.successors, done.lost)
+    report = make_migration_report(
+        done.diff,
+        lost=done.lost,
+        found_by_name=done.found_by_name,
+        not_served=done.not_served,
+        decisions=decisions,
+    )
+    print_answer(report, as_json, lambda: format_migration(report, before or now, now))
+
+
+def _migrate_decisions(
+    location: str, successors: Mapping[str, str], lost: Mapping[str, int]
+) -> dict[str, int]:
+    """Move the decisions of a database; return how many moved, and how many could not."""
+    from ontodex.errors import require
+
+    require("sqlalchemy", extra="serve", purpose="moving decisions")
+    from ontodex.serve.database import Database
+
+    opened = Database.open(location, create=False)
+    try:
+        return {"moved": opened.replace_labels(successors), "stuck": opened.count_labels(lost)}
+    finally:
+        opened.close()
 
 
 @app.command()

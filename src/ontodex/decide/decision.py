@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ontodex.config import Table, build
@@ -95,6 +96,11 @@ class Decision:
         A new label is treated like the labels without dev documents.
         """
         rule = self.rule.extend(len(labels))
+        return dataclasses.replace(self, rule=rule, ancestors=_find_ancestors(self.config, labels))
+
+    def for_columns(self, labels: LabelSpace, columns: NDArray[np.int64]) -> Decision:
+        """Return the decision for another label space: the old column of each label, or -1."""
+        rule = self.rule.select(columns)
         return dataclasses.replace(self, rule=rule, ancestors=_find_ancestors(self.config, labels))
 
     def save(self, path: Path) -> None:

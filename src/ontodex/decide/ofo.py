@@ -111,6 +111,16 @@ class OFO:
             beta=np.append(self.beta, new.beta),
         )
 
+    def select(self, columns: NDArray[np.int64]) -> OFO:
+        """Return the state for other columns; a new label (-1) is before its first document."""
+        extended = self.extend(len(self.thresholds) + 1)  # the last one is at -1
+        return replace(
+            extended,
+            thresholds=extended.thresholds[columns],
+            alpha=extended.alpha[columns],
+            beta=extended.beta[columns],
+        )
+
     def choose(self, ranking: Ranking) -> NDArray[np.bool_]:
         """Mark the labels above their thresholds."""
         return mask_above(ranking, self.thresholds)

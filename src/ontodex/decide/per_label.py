@@ -74,6 +74,10 @@ class PerLabel:
         new = np.full(n_columns - len(self.thresholds), self.default)
         return replace(self, thresholds=np.append(self.thresholds, new))
 
+    def select(self, columns: NDArray[np.int64]) -> PerLabel:
+        """Return the rule for other columns; a new label (-1) gets the default threshold."""
+        return replace(self, thresholds=np.append(self.thresholds, self.default)[columns])
+
     def to_json(self) -> dict[str, Any]:
         """Return plain values that `from_json` reads back."""
         return {"values": encode_array(self.thresholds), "start": self.default}

@@ -36,6 +36,10 @@ class Rule(Protocol):
         """Return the rule for a label space with new columns after the old ones."""
         ...
 
+    def select(self, columns: NDArray[np.int64]) -> Self:
+        """Return the rule for other columns: the old number of each, -1 for a new label."""
+        ...
+
     def to_json(self) -> dict[str, Any]:
         """Return plain values that `from_json` reads back."""
         ...

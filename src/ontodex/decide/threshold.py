@@ -69,6 +69,10 @@ class Threshold:
         """Return the same rule: all labels have one threshold."""
         return self
 
+    def select(self, columns: NDArray[np.int64]) -> Threshold:
+        """Return the same rule: all labels have one threshold."""
+        return self
+
     def to_json(self) -> dict[str, Any]:
         """Return plain values that `from_json` reads back."""
         return {"value": self.value}

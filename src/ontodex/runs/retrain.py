@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from ontodex.corpora.open import open_corpus
 from ontodex.errors import RunError
 from ontodex.io.temporary import temporary_folder
 from ontodex.runs.folder import load_config, write_manifest
+from ontodex.runs.migration import MIGRATION, map_labels, read_migration
 from ontodex.runs.recipe import train as train_system
 from ontodex.runs.run import Run, load
 from ontodex.types import Corpus, Ontology
@@ -44,8 +46,12 @@ def open_sources(run: Run, train: str | Path | None = None) -> Sources:
                 f"{path}: the run was trained on this corpus, and it is gone",
                 hint="name the training corpus: --train CORPUS",
             )
-    dev = open_corpus(dev_path) if dev_path else None
-    return Sources(open_corpus(train_path), dev, train_path, dev_path)
+    corpora = [open_corpus(path) if path else None for path in (train_path, dev_path)]
+    if successors := read_migration(run.folder):
+        corpora = [None if one is None else map_labels(one, successors) for one in corpora]
+    train_corpus, dev = corpora
+    assert train_corpus is not None
+    return Sources(train_corpus, dev, train_path, dev_path)
 
 
 def _get_path(run: Run, part: str) -> str:
@@ -69,6 +75,8 @@ def retrain_run(
     about["train"] = {**about["train"], "path": sources.train_path}
     if sources.dev_path:
         about["dev"] = {**about["dev"], "path": sources.dev_path}
+    if (run.folder / MIGRATION).exists():  # the training corpus still has the old labels
+        shutil.copyfile(run.folder / MIGRATION, out / MIGRATION)
     write_manifest(out, about)
     return load(out, device=device)
 
@@ -83,6 +91,9 @@ def _train_again(
 ) -> Run:
     """Train the system of a run folder, or of a member of a consensus, with its settings."""
     tables = load_config(folder)
+    if tables["model"]["name"] == "migrated":  # back to the system that was migrated
+        member = folder / "model" / "member"
+        return _train_again(member, out, train, dev, ontology, device)
     if tables["model"]["name"] != "consensus":
         return train_system(
             train=train, dev=dev, ontology=ontology, out=out, device=device, config=tables

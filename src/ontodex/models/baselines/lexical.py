@@ -313,6 +313,29 @@ class LexicalSystem:
                 spans.append(span)
         return spans
 
+    def adapt(self, labels: LabelSpace, columns: Ints) -> LexicalSystem:
+        """Return the system for another label space, with what it learned about each name.
+
+        `columns` has the old column of each label, -1 for a label that it does not know. The
+        frequencies of `labels` should be estimates for those: 0 would mean a very rare concept.
+        """
+        old, model = self._state, LexicalSystem(self.config)
+        names, depth = _collect_names(labels, self.config)
+        statistics = NameStatistics(
+            np.append(old.statistics.matched, 0)[columns],
+            np.append(old.statistics.right, 0)[columns],
+            labels.frequency,
+            labels.n_docs,
+        )
+        model._loaded = _State(labels, names, depth, statistics, old.scorer)
+        return model
+
+    def estimate_frequency(self) -> int:
+        """Return the typical frequency of the labels whose names were found in training."""
+        statistics = self._state.statistics
+        found = statistics.frequency[(statistics.right > 0) & (statistics.frequency > 0)]
+        return int(np.median(found)) if len(found) else 1
+
     def save(self, folder: Path) -> None:
         write_text(folder / "config.json", json.dumps(dataclasses.asdict(self.config)) + "\n")
         statistics, scorer = self._state.statistics, self._state.scorer
