@@ -37,6 +37,16 @@ def refuse_password(context: typer.Context, parameter: CallbackParam, value: str
     return value
 
 
+DatabaseOption = Annotated[
+    str,
+    Option(
+        help="SQLite file or URL that `ontodex serve` uses.",
+        envvar=DATABASE_VARIABLE,
+        callback=refuse_password,
+    ),
+]
+
+
 @app.command()
 def serve(
     runs: Annotated[
@@ -108,14 +118,7 @@ def serve(
 @app.command()
 def learn(
     run: Annotated[Path, Argument(help="Run folder.")],
-    database: Annotated[
-        str,
-        Option(
-            help="SQLite file or URL that `ontodex serve` uses.",
-            envvar=DATABASE_VARIABLE,
-            callback=refuse_password,
-        ),
-    ] = "decisions.sqlite",
+    database: DatabaseOption = "decisions.sqlite",
     retrain: Annotated[
         bool, Option("--retrain", help="Train again, on the training corpus and the decisions.")
     ] = False,
@@ -142,14 +145,14 @@ def learn(
 
     if train is not None and not retrain:
         raise ConfigError("--train needs --retrain", hint="ontodex learn RUN --retrain --train C")
-    decisions = Database.open(database, create=False)
+    opened = Database.open(database, create=False)
     try:
         if retrain:
-            result = retrain_with_decisions(run, decisions, train=train, device=device)
+            result = retrain_with_decisions(run, opened, train=train, device=device)
         else:
-            result = learn_decisions(run, decisions, device=device)
+            result = learn_decisions(run, opened, device=device)
     finally:
-        decisions.close()
+        opened.close()
     print_answer(result.to_dict(), as_json, result.render_text)
 
 
@@ -162,12 +165,10 @@ def migrate(
         Path | None,
         Option("--train", help="The training corpus, if not the recorded one: for new concepts."),
     ] = None,
-    database: Annotated[
-        str | None,
-        Option(
-            help="Also move the decisions of this SQLite file or URL.", callback=refuse_password
-        ),
-    ] = None,
+    decisions: Annotated[
+        bool, Option("--decisions", help="Move the decisions in --database too.")
+    ] = False,
+    database: DatabaseOption = "decisions.sqlite",
     as_json: Json = False,
     device: Device = "cpu",
 ) -> None:
@@ -182,15 +183,13 @@ def migrate(
 
     before, now = ontodex.load(run).labels.ontology, ontodex.read_ontology(ontology)
     done = migrate_run(run, now, out, train=train, device=device)
-    decisions = None
-    if database is not None:
-        decisions = _migrate_decisions(database, done.successors, done.lost)
+    moved = _migrate_decisions(database, done.successors, done.lost) if decisions else None
     report = make_migration_report(
         done.diff,
         lost=done.lost,
         found_by_name=done.found_by_name,
         not_served=done.not_served,
-        decisions=decisions,
+        decisions=moved,
     )
     print_answer(report, as_json, lambda: format_migration(report, before or now, now))
 

@@ -44,11 +44,11 @@ def format_migration(report: Mapping[str, Any], old: Ontology, new: Ontology) ->
     """Return the report as text for the terminal."""
     counts, look_at = report["counts"], report["look_at"]
     lines = [", ".join(f"{n:,} {kind}" for kind, n in counts.items())]
-    lines.append(f"{report['n_found_by_name']:,} new concepts are found by their names")
+    lines.append(f"new concepts that are found by their names: {report['n_found_by_name']:,}")
     if (decisions := report["decisions"]) is not None:
         lines.append(
-            f"{decisions['moved']:,} decisions moved to successors; "
-            f"{decisions['stuck']:,} are about concepts without one"
+            f"decisions moved to successors: {decisions['moved']:,}; "
+            f"about concepts without one: {decisions['stuck']:,}"
         )
 
     def name(label: str) -> str:
@@ -59,7 +59,7 @@ def format_migration(report: Mapping[str, Any], old: Ontology, new: Ontology) ->
         "concepts that are gone without a successor, with their training documents": [
             f"{name(label)}: {n:,}" for label, n in look_at["lost"].items()
         ],
-        "split concepts: the parts are suggested by name only": [
+        "split concepts, whose new parts are suggested by name only": [
             f"{name(label)} -> {', '.join(map(name, parts))}"
             for label, parts in look_at["split"].items()
         ],
@@ -67,7 +67,7 @@ def format_migration(report: Mapping[str, Any], old: Ontology, new: Ontology) ->
             f"{name(label)} -> {', '.join(map(name, found))}"
             for label, found in look_at["guessed"].items()
         ],
-        "new concepts that cannot be suggested: give --train CORPUS, or train again": [
+        "new concepts that cannot be suggested (give --train CORPUS, or train again)": [
             name(label) for label in look_at["not_served"]
         ],
     }
@@ -75,7 +75,7 @@ def format_migration(report: Mapping[str, Any], old: Ontology, new: Ontology) ->
         lines += ["", "Look at:"]
     for title, rows in sections.items():
         if rows:
-            lines += [f"  {len(rows):,} {title}", *(f"    {row}" for row in rows[:NAMED])]
+            lines += [f"  {title}: {len(rows):,}", *(f"    {row}" for row in rows[:NAMED])]
             if len(rows) > NAMED:
                 lines.append(f"    ... and {len(rows) - NAMED:,} more (--json)")
     return "\n".join(lines)
