@@ -7,6 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from corpus_files import write_jsonl
 from ontodex.cli.app import app
 from ontodex.errors import ConfigError
 from ontodex.runs.recipe import train
@@ -42,12 +43,11 @@ def small_run(tmp_path):
     """A run, its training corpus and two versions of its vocabulary."""
     texts = {"fish": "trout in the stream", "oak": "oak in the forest"}
     docs = [
-        {"id": f"{label}{i}", "text": f"{text} {i}", "labels": [label]}
+        Doc(f"{label}{i}", {"text": f"{text} {i}"}, (), (label,))
         for i in range(10)
         for label, text in texts.items()
     ]
-    corpus = tmp_path / "train.jsonl"
-    corpus.write_text("".join(json.dumps(doc) + "\n" for doc in docs))
+    corpus = write_jsonl(docs, tmp_path / "train.jsonl")
     old = [{"id": "fish", "label": "Fish"}, {"id": "oak", "label": "Oak"}]
     new = [{"id": "fish2", "label": "Fish"}, {"id": "newt", "label": "Newt"}]
     (tmp_path / "old.json").write_text(json.dumps(old))
@@ -94,8 +94,8 @@ def test_diff_names_the_changes_as_text_and_as_json(small_run):
 
 
 def test_versions_are_listed_and_restored(small_run):
-    more = small_run / "more.jsonl"
-    more.write_text(json.dumps({"id": "n", "text": "newt in the stream", "labels": ["newt"]}))
+    newt = Doc("n", {"text": "newt in the stream"}, (), ("newt",))
+    more = write_jsonl([newt], small_run / "more.jsonl")
     first = json.loads(invoke("versions", small_run / "run", "--json"))
     invoke("update", small_run / "run", more)
     lines = invoke("versions", small_run / "run").splitlines()

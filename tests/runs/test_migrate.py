@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
+from corpus_files import write_jsonl
 from ontodex.errors import ConfigError, RunError
 from ontodex.io.tensors import save_tensors
 from ontodex.ontology.graph import Concept, build_ontology
@@ -43,10 +42,7 @@ LINEAR = {"model": {"name": "linear"}}
 
 @pytest.fixture
 def corpus_file(tmp_path):
-    path = tmp_path / "train.jsonl"
-    rows = ({"id": doc.id, **doc.fields, "labels": list(doc.labels)} for doc in DOCS)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return write_jsonl(DOCS, tmp_path / "train.jsonl")
 
 
 @pytest.fixture

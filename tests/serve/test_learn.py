@@ -12,6 +12,7 @@ import pytest
 from scipy.sparse import csr_array
 from typer.testing import CliRunner
 
+from corpus_files import write_jsonl
 from ontodex.cli import app
 from ontodex.errors import ConfigError, RunError
 from ontodex.ontology.graph import Concept, build_ontology
@@ -216,10 +217,7 @@ def test_a_run_that_cannot_learn_names_the_way_that_can(tmp_path, database):
 
 @pytest.fixture
 def corpus_file(tmp_path):
-    path = tmp_path / "train.jsonl"
-    rows = ({"id": doc.id, **doc.fields, "labels": list(doc.labels)} for doc in DOCS)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return write_jsonl(DOCS, tmp_path / "train.jsonl")
 
 
 @pytest.mark.parametrize("rule", ["top-k", "per-label"])

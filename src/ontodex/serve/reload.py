@@ -62,6 +62,8 @@ def hide_path(folder: Path) -> Iterator[None]:
     except RunError as error:
         message = str(error).replace(str(folder.resolve()), folder.name)
         raise RunError(message.replace(str(folder), folder.name), hint=error.hint) from error
+    except OSError as error:
+        raise RunError(f"{folder.name}: cannot be written ({error.strerror})") from error
 
 
 async def watch_folders(service: Service) -> None:
