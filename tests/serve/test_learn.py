@@ -283,6 +283,17 @@ def test_a_missing_training_corpus_is_reported_before_any_work(tmp_path, databas
         retrain(tmp_path / "nameless", database)
 
 
+def test_a_missing_dev_corpus_is_replaced_by_a_tenth_of_train(
+    tmp_path, database, corpus_file, caplog
+):
+    dev = write_jsonl(DOCS[:4], tmp_path / "dev.jsonl")
+    train("popularity", train=corpus_file, dev=dev, out=tmp_path / "floor")
+    dev.unlink()
+    decide(database, NEWTS[:5], accept=["newt"])
+    assert retrain(tmp_path / "floor", database).is_applied
+    assert f"{dev} is gone" in caplog.text
+
+
 def test_learning_keeps_the_version_before(folder, database):
     before = load(folder).about
     decide(database, NEWTS, accept=["newt"])

@@ -40,12 +40,14 @@ def open_sources(run: Run, train: str | Path | None = None) -> Sources:
             f"{run.folder}: does not record the path of its training corpus",
             hint="name it: --train CORPUS",
         )
-    for path in filter(None, (train_path, dev_path)):
-        if not Path(path).exists():
-            raise RunError(
-                f"{path}: the run was trained on this corpus, and it is gone",
-                hint="name the training corpus: --train CORPUS",
-            )
+    if not Path(train_path).exists():
+        raise RunError(
+            f"{train_path}: the run was trained on this corpus, and it is gone",
+            hint="name the training corpus: --train CORPUS",
+        )
+    if dev_path and not Path(dev_path).exists():
+        logger.warning("%s is gone: a tenth of the training documents is dev instead", dev_path)
+        dev_path = ""
     corpora = [open_corpus(path) if path else None for path in (train_path, dev_path)]
     if successors := read_migration(run.folder):
         corpora = [None if one is None else map_labels(one, successors) for one in corpora]

@@ -218,6 +218,8 @@ def main(device: str, pairs: list[str]) -> None:
         name, _, folder = pair.partition("=")
         manifests[name] = hash_file(Path(folder) / "manifest.json")
         runs[name] = LocalRanker(load(folder, device=device))
+        if hash_file(Path(folder) / "manifest.json") != manifests[name]:
+            raise RunError(f"{folder}: changed while it was loaded", hint="try again")
         runs[name].predict([Doc("", {"text": "warm"}, ("warm",))])  # the first call is slow
     _reserve_core()
     _send(target, {"manifests": manifests})
