@@ -80,7 +80,7 @@ def test_probabilities_and_thresholds_stay_those_of_the_old_run(old, tmp_path):
     np.testing.assert_array_equal(after[:, run.labels.column["oak-2026"]], before[:, column["oak"]])
     thresholds = run.decision.rule.thresholds
     assert thresholds[run.labels.column["oak-2026"]] == old.decision.rule.thresholds[column["oak"]]
-    assert thresholds[run.labels.column["newt"]] == old.decision.rule.default
+    assert thresholds[run.labels.column["newt"]] == max(old.decision.rule.default, 0.5)
 
 
 def test_new_concepts_are_found_by_their_names(old, tmp_path):

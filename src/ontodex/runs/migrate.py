@@ -3,7 +3,7 @@
     old and new ontology ─ diff ─ old columns to new concepts ─ thresholds with them ─ RUN2
                                 └ new concepts: found by their names (`lexical`)
 
-Nothing is trained but `lexical`, where the run has none and its training corpus is at hand.
+Nothing is trained but a `lexical` for the new concepts, where the training corpus is at hand.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ontodex import config
 from ontodex.decide.decision import Decision
 from ontodex.decide.per_label import PerLabel
+from ontodex.decide.threshold import NO_EVIDENCE
 from ontodex.errors import RunError
 from ontodex.io.files import replace_folder, write_text
 from ontodex.io.temporary import temporary_folder
@@ -31,7 +32,6 @@ from ontodex.ontology.diff import OntologyDiff, compare_ontologies
 from ontodex.ontology.open import write_ontology
 from ontodex.runs.folder import save_labels, write_manifest
 from ontodex.runs.migration import MIGRATION, map_labels, read_migration
-from ontodex.runs.recipe import train as train_system
 from ontodex.runs.retrain import open_sources
 from ontodex.runs.run import Run, load
 from ontodex.runs.versions import name_version
@@ -61,7 +61,7 @@ def migrate_run(
     """Write a run for a newer version of the vocabulary to `out`.
 
     `train` is the training corpus where the run does not record its path. It is needed only to
-    serve new concepts by their names, and only if the run has no `lexical` of its own.
+    serve new concepts by their names; without it the run's own `lexical` does, if it has one.
     """
     run, out = load(folder, device=device), Path(out)
     if run.labels.ontology is None:
@@ -136,35 +136,35 @@ def _make_names(
     *,
     train: str | Path | None,
 ) -> Member | None:
-    """Return a run of `lexical` in the new label space, written to `place`; None without one."""
+    """Return a run of `lexical` in the new label space, written to `place`; None without one.
+
+    With the training corpus it is fitted for concepts of which only names are known. Without it,
+    the `lexical` of the run is taken.
+    """
+    (place / "model").mkdir(parents=True)
     lexical = _find_lexical(run)
-    if lexical is not None:
-        known = {new: old for old, new in targets.items() if new is not None}
+    own = lexical.model if lexical is not None else None
+    config_ = own.config if isinstance(own, LexicalSystem) else LexicalSystem.Config()
+    recorded = run.about["train"].get("path", "")
+    if train is not None or (recorded and Path(recorded).exists()):
+        corpus = map_labels(open_sources(run, train).train, _drop_none(targets))
+        is_known = np.zeros(len(labels), bool)
+        is_known[columns[columns >= 0]] = True
+        model = LexicalSystem(config_)
+        labels = model.fit_unseen(corpus, labels, is_known)
+    elif lexical is not None and isinstance(own, LexicalSystem):
+        old = {new: old for old, new in targets.items() if new is not None}
         column = lexical.labels.column
-        source = [column.get(known.get(label, label), -1) for label in labels.ids]
+        source = [column.get(old.get(label, label), -1) for label in labels.ids]
+        model = own.adapt(labels, np.array(source, np.int64))
     else:
-        lexical = _train_lexical(run, labels, targets, place / "trained", train=train)
-        if lexical is None:
-            return None
-        # Documents without a new label say nothing about its name: it did not exist.
-        is_new = np.ones(len(labels), bool)
-        is_new[columns[columns >= 0]] = False
-        source = [
-            -1 if is_new[own] else lexical.labels.column.get(label, -1)
-            for own, label in enumerate(labels.ids)
-        ]
-    assert isinstance(lexical.model, LexicalSystem)
-    old_columns = np.array(source, np.int64)
-    estimate = lexical.model.estimate_frequency()
-    frequency = np.where(old_columns < 0, estimate, labels.frequency)
-    adapted = dataclasses.replace(labels, frequency=frequency)
-    target = place / "names"
-    (target / "model").mkdir(parents=True)
-    write_text(target / "config.toml", (lexical.folder / "config.toml").read_text("utf-8"))
-    save_labels(adapted, target / "labels.tsv")
-    write_ontology(labels.ontology, target / "ontology.json", "json")  # type: ignore[arg-type]
-    lexical.model.adapt(adapted, old_columns).save(target / "model")
-    return read_member(target, device="cpu")
+        return None
+    tables = {"model": {"name": "lexical", **dataclasses.asdict(config_)}}
+    write_text(place / "config.toml", config.dump(tables))
+    save_labels(labels, place / "labels.tsv")
+    write_ontology(labels.ontology, place / "ontology.json", "json")  # type: ignore[arg-type]
+    model.save(place / "model")
+    return read_member(place, device="cpu")
 
 
 def _find_lexical(run: Run) -> Member | None:
@@ -175,23 +175,6 @@ def _find_lexical(run: Run) -> Member | None:
     elif isinstance(run.model, Migrated) and run.model.names is not None:
         members = [run.model.names]
     return next((one for one in members if isinstance(one.model, LexicalSystem)), None)
-
-
-def _train_lexical(
-    run: Run,
-    labels: LabelSpace,
-    targets: Mapping[str, str | None],
-    out: Path,
-    *,
-    train: str | Path | None,
-) -> Member | None:
-    """Train `lexical` on the training corpus with new labels; None if the corpus is not there."""
-    recorded = run.about["train"].get("path", "")
-    if train is None and not (recorded and Path(recorded).exists()):
-        return None
-    sources = open_sources(run, train)
-    corpus = map_labels(sources.train, _drop_none(targets))  # earlier ones are mapped already
-    return train_system("lexical", train=corpus, ontology=labels.ontology, out=out, device="cpu")
 
 
 def _drop_none(targets: Mapping[str, str | None]) -> dict[str, str]:
@@ -231,4 +214,12 @@ def _migrate_decision(run: Run, labels: LabelSpace, columns: NDArray[np.int64]) 
         default = float(np.median(thresholds)) if len(thresholds) else 0.5
         rule = PerLabel(thresholds, default).extend(len(run.labels))
         decision = dataclasses.replace(decision, rule=rule)
-    return decision.for_columns(labels, old_columns[:-1])
+    decision = decision.for_columns(labels, old_columns[:-1])
+    if isinstance(decision.rule, PerLabel):  # a name alone should be more likely right than wrong
+        thresholds = decision.rule.thresholds.copy()
+        is_new = old_columns[:-1] < 0
+        thresholds[is_new] = np.maximum(thresholds[is_new], NO_EVIDENCE)
+        decision = dataclasses.replace(
+            decision, rule=dataclasses.replace(decision.rule, thresholds=thresholds)
+        )
+    return decision

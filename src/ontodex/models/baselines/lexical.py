@@ -316,8 +316,7 @@ class LexicalSystem:
     def adapt(self, labels: LabelSpace, columns: Ints) -> LexicalSystem:
         """Return the system for another label space, with what it learned about each name.
 
-        `columns` has the old column of each label, -1 for a label that it does not know. The
-        frequencies of `labels` should be estimates for those: 0 would mean a very rare concept.
+        `columns` has the old column of each label, -1 for a label that it does not know.
         """
         old, model = self._state, LexicalSystem(self.config)
         names, depth = _collect_names(labels, self.config)
@@ -330,11 +329,28 @@ class LexicalSystem:
         model._loaded = _State(labels, names, depth, statistics, old.scorer)
         return model
 
-    def estimate_frequency(self) -> int:
-        """Return the typical frequency of the labels whose names were found in training."""
-        statistics = self._state.statistics
-        found = statistics.frequency[(statistics.right > 0) & (statistics.frequency > 0)]
-        return int(np.median(found)) if len(found) else 1
+    def fit_unseen(
+        self, train: Corpus, labels: LabelSpace, is_known: NDArray[np.bool_]
+    ) -> LabelSpace:
+        """Fit for concepts of which only names are known; return the label space to save with it.
+
+        The ranking model learns from the known labels as if they were new: how often their names
+        occur is used, how often they are right or chosen is not.
+        """
+        names, depth = _collect_names(labels, self.config)
+        found = gather_evidence(train, names, self.config)
+        matched = np.bincount(found.columns, minlength=len(labels))
+        found = found.take(is_known[found.columns])
+        right = _mark_correct(found, labels.gold(train))
+        average = (right.sum() + 1) / (len(right) + 2)
+        blank = dataclasses.replace(labels, frequency=np.zeros_like(labels.frequency))
+        statistics = NameStatistics(
+            matched, (average * matched).astype(np.int64), blank.frequency, labels.n_docs
+        )
+        features = statistics.compute_features(found, depth, self.config.smooth)
+        scorer = Scorer.fit(features, right, self.config.l2)
+        self._loaded = _State(blank, names, depth, statistics, scorer)
+        return blank
 
     def save(self, folder: Path) -> None:
         write_text(folder / "config.json", json.dumps(dataclasses.asdict(self.config)) + "\n")
