@@ -186,17 +186,30 @@ def test_an_empty_dev_corpus_still_gives_a_decision(rule):
         assert (chosen.columns >= 0).sum() == (ranking.probabilities > 0.5).sum()
 
 
-def test_only_ofo_learns_from_single_decisions():
+@pytest.mark.parametrize("rule", ["threshold", "per-label"])
+def test_fewer_labels_after_rejections_and_more_after_acceptances(rule):
     ranking, gold = planted(0)
     none = csr_array(gold.shape, dtype=np.int8)
-    before = tune_decision(DecideConfig(rule="ofo"), ranking, gold, LABELS)
-    after = before.update(ranking, gold, none)
-    assert (after.rule.alpha >= before.rule.alpha).all()
-    assert after.rule.beta.sum() > before.rule.beta.sum()
-    with pytest.raises(RunError, match="'threshold' does not learn"):
-        tune_decision(DecideConfig(rule="threshold"), ranking, gold, LABELS).update(
-            ranking, gold, none
-        )
+    every = csr_array(np.ones(gold.shape, dtype=np.int8))
+    before = tune_decision(DecideConfig(rule=rule), ranking, gold, LABELS)
+    rejected = before.update(ranking, none, every)
+    accepted = before.update(ranking, every, none)
+    old = (before.apply(ranking).columns >= 0).sum()
+    assert (rejected.apply(ranking).columns >= 0).sum() < old
+    assert (accepted.apply(ranking).columns >= 0).sum() > old
+    np.testing.assert_array_equal(
+        before.update(ranking, none, none).rule.thresholds, before.rule.thresholds
+    )
+
+
+@pytest.mark.parametrize("rule", ["top-k", "expected-f"])
+def test_a_rule_without_thresholds_names_the_other_way_to_learn(rule):
+    ranking, gold = planted(0)
+    none = csr_array(gold.shape, dtype=np.int8)
+    decision = tune_decision(DecideConfig(rule=rule), ranking, gold, LABELS)
+    with pytest.raises(RunError, match="has no thresholds") as refused:
+        decision.update(ranking, gold, none)
+    assert "--retrain" in refused.value.hint
 
 
 def test_ofo_starts_at_the_common_threshold_with_a_prior_and_at_first_lambda_without():

@@ -68,3 +68,27 @@ def test_per_label_thresholds_beat_one_where_labels_are_scaled_differently():
     each = tune_thresholds(found, truth.sum(axis=0), 1.0, one)
     assert micro_f(ranking, each.choose(ranking), gold) > 0.95
     assert micro_f(ranking, one.choose(ranking), gold) < 0.8
+
+
+def test_decisions_move_a_threshold_by_hand():
+    """One label at 0.9, 0.7, 0.3 and 0.1: accepted at 0.3 and above, rejected below.
+
+    The best cut is half-way between 0.3 and 0.1. Three of the decisions are evidence, the last one
+    is a rejection of what was not predicted: (3 * 0.2 + 3 * 0.5) / (3 + 3) = 0.35.
+    """
+    ranking = Ranking.top(np.array([[0.9], [0.7], [0.3], [0.1]]), 1)
+    accepted = csr_array(np.array([[1], [1], [1], [0]], dtype=np.int8))
+    rejected = csr_array(np.array([[0], [0], [0], [1]], dtype=np.int8))
+    moved = PerLabel(np.array([0.5]), 0.5).update(ranking, accepted, rejected, shrink=3)
+    assert moved.thresholds == pytest.approx([0.35])
+    moved = Threshold(0.5).update(ranking, accepted, rejected, shrink=3)
+    assert moved.value == pytest.approx(0.35)
+
+
+def test_rejections_below_the_threshold_never_lower_it():
+    ranking = Ranking.top(np.array([[0.1], [0.2]]), 1)
+    none = csr_array((2, 1), dtype=np.int8)
+    every = csr_array(np.ones((2, 1), dtype=np.int8))
+    for rule in (PerLabel(np.array([0.5]), 0.5), Threshold(0.5)):
+        moved = rule.update(ranking, none, every, shrink=1)
+        assert moved.thresholds == pytest.approx([0.5])

@@ -1,12 +1,15 @@
 """The real vocabularies load fully; run by hand where they are (-m data)."""
 
+import gzip
 import os
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ontodex.ontology.detect import detect_format
+from ontodex.ontology.diff import compare_ontologies
 from ontodex.ontology.graph import compute_ancestors, compute_depths
 from ontodex.ontology.levels import UNPLACED, assign_levels
 from ontodex.ontology.open import read_ontology, write_ontology
@@ -101,3 +104,30 @@ def test_mesh_is_searched():
     search = Search(load("mesh/mesh_id_label_mappings.tsv.gz"))
     assert search.find("slaughterhouses")[0].label == "D000003"
     assert search.find("diabtes mellitus")[0].label == "D003920"
+
+
+def test_stw_since_version_8_10_has_merged_853_concepts_and_removed_92(real_data, tmp_path):
+    """The older version is made from the history notes of the newer one: concepts that were last
+    used in version 8.10 or later are put back into use."""
+    with gzip.open(real_data / "vocab" / "stw-skos.ttl.gz", "rt", encoding="utf-8") as file:
+        text = file.read()
+
+    def put_back(match):
+        block = match[0]
+        last = re.search(r"used at last in version (\d+)\.(\d+)", block)
+        if "owl:deprecated true" not in block or last is None or int(last[2]) < 10:
+            return block
+        block = re.sub(r"dcterms:isReplacedBy [^;]*;\n", "", block)
+        block = block.replace("owl:deprecated true ;\n", "").replace("rdfs:label", "skos:prefLabel")
+        return block.replace("a zbwext:", "a skos:Concept, zbwext:")
+
+    (tmp_path / "old.ttl").write_text(re.sub(r"(?m)^<[^>]+>\n(?: {4}.*\n)+", put_back, text))
+    old = read_ontology(tmp_path / "old.ttl")
+    new = read_ontology(real_data / "vocab" / "stw-skos.ttl.gz")
+    found = compare_ontologies(old, new)
+    assert (len(old), len(new)) == (7_188, 6_244)
+    assert sum(map(len, found.merged.values())) == 853
+    assert {one.evidence for one in found.successors.values()} == {"replaced by"}
+    assert len(found.removed) == 92
+    small = "http://zbw.eu/stw/descriptor/10042-6"
+    assert new.name(found.find_successor(small)) == "Small open economy"

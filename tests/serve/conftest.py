@@ -93,10 +93,12 @@ def launch(run_folder: Path, tmp_path: Path) -> Iterator[Launch]:
     """Start `ontodex serve` with these arguments; processes left at the end are killed."""
     with ExitStack() as stack:
 
-        def start_process(*arguments: str, database: str | None = None) -> Server:
+        def start_process(
+            *arguments: str, database: str | None = None, folder: Path = run_folder
+        ) -> Server:
             log = tmp_path / f"log-{len(list(tmp_path.iterdir()))}"
             where = database or str(tmp_path / "decisions.sqlite")
-            command = [sys.executable, "-m", "ontodex", "serve", str(run_folder), "--port", "0"]
+            command = [sys.executable, "-m", "ontodex", "serve", str(folder), "--port", "0"]
             process = subprocess.Popen(
                 [*command, "--database", where, *arguments],
                 stdout=subprocess.PIPE,

@@ -79,6 +79,21 @@ def test_of_simultaneous_undos_one_succeeds(database):
         assert sum(pool.map(undo, range(8))) == 1
 
 
+def test_decisions_move_to_the_successor_of_their_label_once(database):
+    (number,) = database.add_documents([Doc("1", {"text": "x"})], batch="b", user="ada")
+    new = [NewDecision(number, "tv", "accept"), NewDecision(number, "oak", "reject")]
+    database.write_decisions(new, user="ada")
+    (wrong,) = database.write_decisions([NewDecision(number, "telly", "accept")], user="bob")
+    database.undo_decision(wrong["id"], user="bob")
+    successors = {"tv": "television", "telly": "television"}
+    assert database.replace_labels(successors) == 1, "what was undone stays undone"
+    assert database.replace_labels(successors) == 0
+    found = [(v["label"], v["verdict"], v["user"]) for v in database.find_verdicts([1])[1]]
+    assert found == [("oak", "reject", "ada"), ("television", "accept", "ada")]
+    assert database.count_decisions() == 4, "the log keeps the old ones"
+    assert database.count_labels({"oak", "tv"}) == 1
+
+
 def test_opening_again_finds_everything(tmp_path):
     where = str(tmp_path / "d.sqlite")
     first = Database.open(where)

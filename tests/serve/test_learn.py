@@ -12,21 +12,23 @@ import pytest
 from scipy.sparse import csr_array
 from typer.testing import CliRunner
 
+from corpus_files import write_jsonl
 from ontodex.cli import app
 from ontodex.errors import ConfigError, RunError
 from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.runs.recipe import train
 from ontodex.runs.run import load
+from ontodex.runs.versions import restore_version
 from ontodex.serve.database import Database
 from ontodex.serve.database_tables import NewDecision
-from ontodex.serve.learn import (
+from ontodex.serve.decided_documents import (
     HELD_OUT,
     DocumentDecisions,
     is_held_out,
-    learn,
     measure,
     read_new_decisions,
 )
+from ontodex.serve.learn import describe_abilities, learn, retrain
 from ontodex.types import Corpus, Doc
 
 ONTOLOGY = build_ontology([Concept("nature"), Concept("fish", parents=["nature"]), Concept("oak")])
@@ -170,13 +172,134 @@ def test_the_thresholds_of_a_deciding_system_are_adapted(tmp_path, database, mer
     assert len(changed) == result.n_thresholds
 
 
-def test_a_run_that_cannot_learn_says_so(tmp_path, database):
+@pytest.mark.parametrize("rule", ["threshold", "per-label"])
+def test_thresholds_of_the_other_rules_learn_too(tmp_path, database, rule):
+    """Curators reject what the run predicts, so it predicts less."""
+    out, tables = tmp_path / "linear", {"model": {"name": "linear"}, "decide": {"rule": rule}}
+    before = train(config=tables, out=out, train=Corpus.of(DOCS), dev=Corpus.of(DOCS))
+    docs = [Doc(f"d{i}", {"text": f"trout in the cold stream {i}"}) for i in range(40)]
+    corpus = Corpus.of(docs)
+    assert (before.decide(corpus).columns >= 0).any()
+    decide(database, docs, reject=["fish"], done=False)
+    result = learn(out, database)
+    assert result.is_applied
+    assert result.n_thresholds == 1
+    changed = load(out).decision.rule.thresholds > before.decision.rule.thresholds
+    assert changed.sum() == 1
+
+
+def test_labels_that_a_curator_leaves_out_of_a_done_document_are_wrong(run_folder):
+    run = load(run_folder)
+    one = DocumentDecisions(1, Doc("", {"text": "trout in the stream"}), ("newt",), (), True)
+    assert measure(run, [one]).precision == 0
+    undecided = measure(run, [replace(one, is_done=False)])
+    assert (undecided.precision, undecided.recall) == (0, 0)
+
+
+def test_a_later_decision_comes_with_the_earlier_ones_of_its_document(database):
+    decide(database, NEWTS[:1], accept=["newt"])
+    _, last = read_new_decisions(database, 0)
+    database.write_decisions([NewDecision(1, "oak", "accept")], user="ada")
+    ((one,), _) = read_new_decisions(database, last)
+    assert one.accepted == ("newt", "oak")
+
+
+def test_a_run_that_cannot_learn_names_the_way_that_can(tmp_path, database):
     out = tmp_path / "floor"
-    docs = Corpus.of([Doc(str(i), {"text": "x"}, (), ("fish",)) for i in range(20)])
-    train(config={"model": {"name": "popularity"}}, out=out, train=docs)
-    decide(database, NEWTS[:1], accept=["fish"])
-    with pytest.raises(RunError, match="does not learn from decisions"):
+    tables = {"model": {"name": "popularity"}, "decide": {"rule": "top-k"}}
+    train(config=tables, out=out, train=Corpus.of(DOCS))
+    with pytest.raises(RunError, match="'top-k' has no thresholds") as refused:
         learn(out, database)
+    assert "--retrain" in refused.value.hint
+    run = load(out)
+    assert describe_abilities(run.decision, run.model).endswith("(ontodex learn --retrain)")
+
+
+@pytest.fixture
+def corpus_file(tmp_path):
+    return write_jsonl(DOCS, tmp_path / "train.jsonl")
+
+
+@pytest.mark.parametrize("rule", ["top-k", "per-label"])
+def test_retraining_learns_the_training_corpus_and_the_decisions(
+    tmp_path, database, corpus_file, rule
+):
+    out, tables = tmp_path / "linear", {"model": {"name": "linear"}, "decide": {"rule": rule}}
+    train(config=tables, out=out, train=corpus_file)
+    decide(database, NEWTS, accept=["newt"])
+    result = retrain(out, database)
+    assert (result.is_applied, result.is_retrained, result.n_stored) == (True, True, 40)
+    assert (result.before.recall, result.after.recall) == (0, 1)
+    after = load(out)
+    assert after.suggest("a newt in wet moss")[0].label == "newt"
+    assert after.suggest("trout in the cold stream")[0].label == "fish"
+    assert after.about["train"]["documents"] + after.about["dev"]["documents"] == 60
+    assert after.about["train"]["path"] == str(corpus_file), "it can be trained again"
+    assert learn_nothing_new(after, database)
+
+
+def learn_nothing_new(run, database):
+    return run.about["learned"][database.id] == read_new_decisions(database, 0)[1]
+
+
+def test_a_decided_document_replaces_the_training_document_of_its_id(
+    tmp_path, database, corpus_file
+):
+    out = tmp_path / "floor"
+    train("popularity", train=corpus_file, dev=corpus_file, out=out)
+    decide(database, [Doc("fish0", {"text": "a newt, not a fish"})], accept=["newt"])
+    retrain(out, database)
+    after = load(out)
+    assert after.about["train"]["documents"] == 20
+    assert after.labels.frequency[after.labels.column["fish"]] == 9
+
+
+def test_retraining_a_consensus_trains_its_members(tmp_path, database, corpus_file):
+    for name in ("linear", "knn"):
+        train(name, train=corpus_file, out=tmp_path / name)
+    members = [str(tmp_path / "linear"), str(tmp_path / "knn")]
+    out = tmp_path / "both"
+    train("consensus", members=members, train=corpus_file, out=out)
+    decide(database, NEWTS, accept=["newt"])
+    assert retrain(out, database).after.recall == 1
+    after = load(out)
+    assert [type(member.model).__name__ for member in after.model.members] == [
+        "LinearSystem",
+        "KnnSystem",
+    ]
+    assert all("newt" in member.labels.column for member in after.model.members)
+
+
+def test_a_missing_training_corpus_is_reported_before_any_work(tmp_path, database, corpus_file):
+    out = tmp_path / "floor"
+    train("popularity", train=corpus_file, out=out)
+    corpus_file.rename(tmp_path / "moved.jsonl")
+    with pytest.raises(RunError, match="it is gone"):
+        retrain(out, database)
+    decide(database, NEWTS[:5], accept=["newt"])
+    assert retrain(out, database, train=tmp_path / "moved.jsonl").is_applied
+    train("popularity", train=Corpus.of(DOCS), out=tmp_path / "nameless")
+    with pytest.raises(RunError, match="does not record"):
+        retrain(tmp_path / "nameless", database)
+
+
+def test_a_missing_dev_corpus_is_replaced_by_a_tenth_of_train(
+    tmp_path, database, corpus_file, caplog
+):
+    dev = write_jsonl(DOCS[:4], tmp_path / "dev.jsonl")
+    train("popularity", train=corpus_file, dev=dev, out=tmp_path / "floor")
+    dev.unlink()
+    decide(database, NEWTS[:5], accept=["newt"])
+    assert retrain(tmp_path / "floor", database).is_applied
+    assert f"{dev} is gone" in caplog.text
+
+
+def test_learning_keeps_the_version_before(folder, database):
+    before = load(folder).about
+    decide(database, NEWTS, accept=["newt"])
+    learn(folder, database)
+    restore_version(folder)
+    assert load(folder).about == before
 
 
 def test_the_command_shows_the_effect(folder, tmp_path):

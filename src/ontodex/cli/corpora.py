@@ -83,6 +83,26 @@ def ontology_show(
         typer.echo(line)
 
 
+@ontology_app.command("diff")
+def ontology_diff(
+    old: Annotated[Path, Argument(metavar="OLD", help="The older version, any format.")],
+    new: Annotated[Path, Argument(metavar="NEW", help="The newer version, any format.")],
+    limit: Annotated[int, Option(min=0, help="Concepts named of each kind of change.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """Compare two versions of an ontology: added, removed, merged, split, renamed, moved.
+
+    ontodex ontology diff mesh2025.xml.gz mesh2026.xml.gz
+    """
+    from ontodex.ontology.diff import compare_ontologies
+    from ontodex.render.ontology_diff import format_diff
+
+    before, now = ontodex.read_ontology(old), ontodex.read_ontology(new)
+    found = compare_ontologies(before, now)
+    lines = format_diff(found, before, now, limit=limit)
+    print_answer(found.to_dict(), as_json, lambda: "\n".join(lines))
+
+
 @app.command()
 @takes_fields
 def convert(

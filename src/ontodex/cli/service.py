@@ -1,14 +1,16 @@
-"""Commands of the service: serve, keys, and learn from decisions."""
+"""Commands of the service: serve, keys, learn from decisions, and versions of a run."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from typer import Argument, CallbackParam, Option
 
+import ontodex
 from ontodex.cli.app import Device, Json, app, print_answer
 from ontodex.errors import ConfigError
 
@@ -33,6 +35,16 @@ def refuse_password(context: typer.Context, parameter: CallbackParam, value: str
             hint=f"set {DATABASE_VARIABLE} in the environment, or keep the password in ~/.pgpass",
         )
     return value
+
+
+DatabaseOption = Annotated[
+    str,
+    Option(
+        help="SQLite file or URL that `ontodex serve` uses.",
+        envvar=DATABASE_VARIABLE,
+        callback=refuse_password,
+    ),
+]
 
 
 @app.command()
@@ -68,6 +80,9 @@ def serve(
     ] = 256,
     batch: Annotated[int, Option(help="Documents ranked together.")] = 64,
     timeout: Annotated[float, Option(help="Seconds until an answer is given up.")] = 30.0,
+    watch: Annotated[
+        float, Option(help="Seconds between two looks for new versions of the runs; 0 = never.")
+    ] = 5.0,
     device: Device = "cpu",
 ) -> None:
     """Serve runs over HTTP: REST, the REST API of Annif under /v1, and the curator's page.
@@ -94,6 +109,7 @@ def serve(
         queue=queue,
         batch=batch,
         timeout=timeout,
+        watch=watch,
         device=device,
     )
     serve_runs(runs, config, ready=lambda address: typer.echo(f"serving on {address}"))
@@ -102,18 +118,21 @@ def serve(
 @app.command()
 def learn(
     run: Annotated[Path, Argument(help="Run folder.")],
-    database: Annotated[
-        str,
-        Option(
-            help="SQLite file or URL that `ontodex serve` uses.",
-            envvar=DATABASE_VARIABLE,
-            callback=refuse_password,
-        ),
-    ] = "decisions.sqlite",
+    database: DatabaseOption = "decisions.sqlite",
+    retrain: Annotated[
+        bool, Option("--retrain", help="Train again, on the training corpus and the decisions.")
+    ] = False,
+    train: Annotated[
+        Path | None,
+        Option("--train", help="For --retrain: the training corpus, if not the recorded one."),
+    ] = None,
     as_json: Json = False,
     device: Device = "cpu",
 ) -> None:
-    """Learn thresholds and documents from curators' decisions, and print the effect.
+    """Learn from curators' decisions, and print the effect on held-out documents.
+
+    Thresholds are adapted, and systems that can update take the documents that are done. The
+    version before is kept: `ontodex versions RUN --restore` goes back to it.
 
     ontodex learn runs/parabel --database decisions.sqlite
     """
@@ -122,13 +141,104 @@ def learn(
     require("sqlalchemy", extra="serve", purpose="reading decisions")
     from ontodex.serve.database import Database
     from ontodex.serve.learn import learn as learn_decisions
+    from ontodex.serve.learn import retrain as retrain_with_decisions
 
-    decisions = Database.open(database, create=False)
+    if train is not None and not retrain:
+        raise ConfigError("--train needs --retrain", hint="ontodex learn RUN --retrain --train C")
+    opened = Database.open(database, create=False)
     try:
-        result = learn_decisions(run, decisions, device=device)
+        if retrain:
+            result = retrain_with_decisions(run, opened, train=train, device=device)
+        else:
+            result = learn_decisions(run, opened, device=device)
     finally:
-        decisions.close()
+        opened.close()
     print_answer(result.to_dict(), as_json, result.render_text)
+
+
+@app.command()
+def migrate(
+    run: Annotated[Path, Argument(help="Run folder.")],
+    ontology: Annotated[Path, Argument(metavar="NEW", help="The newer version of the ontology.")],
+    out: Annotated[Path, Option("--out", help="Run folder to write.")],
+    train: Annotated[
+        Path | None,
+        Option("--train", help="The training corpus, if not the recorded one: for new concepts."),
+    ] = None,
+    decisions: Annotated[
+        bool, Option("--decisions", help="Move the decisions in --database too.")
+    ] = False,
+    database: DatabaseOption = "decisions.sqlite",
+    as_json: Json = False,
+    device: Device = "cpu",
+) -> None:
+    """Move a run to a newer version of its vocabulary, and print what a curator must look at.
+
+    Labels go to their successors with their thresholds. New concepts are found by their names.
+
+    ontodex migrate runs/parabel mesh2026.xml.gz --out runs/parabel-2026
+    """
+    from ontodex.render.migration import format_migration, make_migration_report
+    from ontodex.runs.migrate import migrate_run
+
+    before, now = ontodex.load(run).labels.ontology, ontodex.read_ontology(ontology)
+    done = migrate_run(run, now, out, train=train, device=device)
+    moved = _migrate_decisions(database, done.successors, done.lost) if decisions else None
+    report = make_migration_report(
+        done.diff,
+        lost=done.lost,
+        found_by_name=done.found_by_name,
+        not_served=done.not_served,
+        decisions=moved,
+    )
+    print_answer(report, as_json, lambda: format_migration(report, before or now, now))
+
+
+def _migrate_decisions(
+    location: str, successors: Mapping[str, str], lost: Mapping[str, int]
+) -> dict[str, int]:
+    """Move the decisions of a database; return how many moved, and how many could not."""
+    from ontodex.errors import require
+
+    require("sqlalchemy", extra="serve", purpose="moving decisions")
+    from ontodex.serve.database import Database
+
+    opened = Database.open(location, create=False)
+    try:
+        return {"moved": opened.replace_labels(successors), "stuck": opened.count_labels(lost)}
+    finally:
+        opened.close()
+
+
+@app.command()
+def versions(
+    run: Annotated[Path, Argument(help="Run folder.")],
+    restore: Annotated[
+        str | None,
+        Option(
+            "--restore",
+            metavar="VERSION|previous",
+            help="Go back to this version; a running service takes it without a restart.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the versions of a run that `learn` and `update` kept, or go back to one.
+
+    ontodex versions runs/parabel --restore previous
+    """
+    from ontodex.runs.versions import list_versions, restore_version
+
+    if restore is not None:
+        restore_version(run, None if restore == "previous" else restore)
+    rows = [
+        {"version": one.name, "time": one.time, "is_current": one.is_current}
+        for one in list_versions(run)
+    ]
+    lines = [
+        f"{row['version']}  {row['time']}{'  current' if row['is_current'] else ''}" for row in rows
+    ]
+    print_answer(rows, as_json, lambda: "\n".join(lines))
 
 
 @keys_app.command("add")

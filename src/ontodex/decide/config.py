@@ -22,7 +22,8 @@ class DecideConfig:
     # expected-f: the set with the highest expected F.
     rule: RuleName = "per-label"
     top_k: int = 5  # labels per document, for the rule `top-k`
-    shrink: float = 50.0  # `per-label`: weight of the common threshold, in gold documents
+    # `per-label`: weight of the common threshold, in gold documents; `learn`: of the old thresholds
+    shrink: float = 50.0
     prior: float = 50.0  # `ofo`: weight of the common threshold, in decisions; paper: 0
     first_lambda: float = 0.5  # `ofo` without prior: the initial threshold
     passes: int = 3  # `ofo`: passes over dev

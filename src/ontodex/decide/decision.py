@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ontodex.config import Table, build
@@ -83,10 +84,11 @@ class Decision:
         """Return the decision after curators' decisions about these documents, in their order."""
         if not isinstance(self.rule, OnlineRule):
             raise RunError(
-                f"the rule {self.config.rule!r} does not learn from single decisions",
-                hint="train with --set decide.rule=ofo",
+                f"the rule {self.config.rule!r} has no thresholds that could learn from decisions",
+                hint="ontodex learn --retrain trains the system again with the decisions",
             )
-        return dataclasses.replace(self, rule=self.rule.update(ranking, accepted, rejected))
+        rule = self.rule.update(ranking, accepted, rejected, shrink=self.config.shrink)
+        return dataclasses.replace(self, rule=rule)
 
     def for_labels(self, labels: LabelSpace) -> Decision:
         """Return the decision for a label space with more columns.
@@ -94,6 +96,11 @@ class Decision:
         A new label is treated like the labels without dev documents.
         """
         rule = self.rule.extend(len(labels))
+        return dataclasses.replace(self, rule=rule, ancestors=_find_ancestors(self.config, labels))
+
+    def for_columns(self, labels: LabelSpace, columns: NDArray[np.int64]) -> Decision:
+        """Return the decision for another label space: the old column of each label, or -1."""
+        rule = self.rule.select(columns)
         return dataclasses.replace(self, rule=rule, ancestors=_find_ancestors(self.config, labels))
 
     def save(self, path: Path) -> None:

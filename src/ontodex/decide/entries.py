@@ -31,6 +31,19 @@ def list_entries(ranking: Ranking, gold: csr_array) -> Entries:
     return Entries(rows, columns, probabilities, hits)
 
 
+def list_decided_entries(ranking: Ranking, accepted: csr_array, rejected: csr_array) -> Entries:
+    """Return the entries about which people have decided; `hits` marks the accepted ones."""
+    found, width = list_entries(ranking, accepted), accepted.shape[1]
+    decided = encode_pairs(csr_array(accepted + rejected), width)
+    is_decided = np.isin(found.rows * width + found.columns, decided) & (found.columns < width)
+    return Entries(
+        found.rows[is_decided],
+        found.columns[is_decided],
+        found.probabilities[is_decided],
+        found.hits[is_decided],
+    )
+
+
 def encode_pairs(matrix: csr_array, width: int) -> NDArray[np.int64]:
     """Return row * width + column of the non-zero entries in the first `width` columns."""
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))

@@ -57,6 +57,10 @@ class ExpectedF:
         """Return the same rule: it does not depend on the labels."""
         return self
 
+    def select(self, columns: NDArray[np.int64]) -> ExpectedF:
+        """Return the same rule: it does not depend on the labels."""
+        return self
+
     def to_json(self) -> dict[str, Any]:
         """Return no values: there are none."""
         return {}

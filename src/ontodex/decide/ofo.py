@@ -111,6 +111,16 @@ class OFO:
             beta=np.append(self.beta, new.beta),
         )
 
+    def select(self, columns: NDArray[np.int64]) -> OFO:
+        """Return the state for other columns; a new label (-1) is before its first document."""
+        extended = self.extend(len(self.thresholds) + 1)  # the last one is at -1
+        return replace(
+            extended,
+            thresholds=extended.thresholds[columns],
+            alpha=extended.alpha[columns],
+            beta=extended.beta[columns],
+        )
+
     def choose(self, ranking: Ranking) -> NDArray[np.bool_]:
         """Mark the labels above their thresholds."""
         return mask_above(ranking, self.thresholds)
@@ -136,11 +146,13 @@ class OFO:
         kept = np.isin(ranked, events.pairs[chosen]) & (ranking.columns != PADDING)
         return after, kept
 
-    def update(self, ranking: Ranking, accepted: csr_array, rejected: csr_array) -> OFO:
+    def update(
+        self, ranking: Ranking, accepted: csr_array, rejected: csr_array, *, shrink: float = 0.0
+    ) -> OFO:
         """Return the state after more documents, of which only some labels were decided.
 
         A label that is neither accepted nor rejected changes nothing. Rows are in the order of the
-        decisions.
+        decisions. The prior keeps thresholds where they were, so `shrink` plays no part.
         """
         decided = csr_array(accepted + rejected)
         return self._replay(_list_events(ranking, accepted, len(self.thresholds), decided))[0]

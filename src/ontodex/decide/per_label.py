@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ontodex.decide.array_json import ArrayJson, decode_array, encode_array
-from ontodex.decide.entries import Cuts, Entries, find_cuts, list_entries, mask_above
+from ontodex.decide.entries import (
+    Cuts,
+    Entries,
+    find_cuts,
+    list_decided_entries,
+    list_entries,
+    mask_above,
+)
 from ontodex.decide.threshold import Threshold, tune_threshold
 from ontodex.io.json_schema import parse_record
 from ontodex.types import Ranking
@@ -45,10 +52,31 @@ class PerLabel:
         """Mark the labels above their thresholds."""
         return mask_above(ranking, self.thresholds)
 
+    def update(
+        self, ranking: Ranking, accepted: csr_array, rejected: csr_array, *, shrink: float
+    ) -> PerLabel:
+        """Return the thresholds that suit decisions best, shrunk towards the old thresholds.
+
+        Labels that were accepted, and labels above their threshold that were rejected, are the
+        evidence about a threshold. Other rejected labels only bound it from below.
+        """
+        found = list_decided_entries(ranking, accepted, rejected)
+        is_evidence = found.hits | (found.probabilities > self.thresholds[found.columns])
+        weights = np.bincount(found.columns[is_evidence], minlength=len(self.thresholds))
+        n_accepted = int(accepted.sum())
+        moved = shift_thresholds(
+            self.thresholds, found, weights, n_accepted, shrink=shrink, never_falls=True
+        )
+        return replace(self, thresholds=moved)
+
     def extend(self, n_columns: int) -> PerLabel:
         """Return the rule with the default threshold for new labels after the others."""
         new = np.full(n_columns - len(self.thresholds), self.default)
         return replace(self, thresholds=np.append(self.thresholds, new))
+
+    def select(self, columns: NDArray[np.int64]) -> PerLabel:
+        """Return the rule for other columns; a new label (-1) gets the default threshold."""
+        return replace(self, thresholds=np.append(self.thresholds, self.default)[columns])
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values that `from_json` reads back."""
@@ -90,25 +118,47 @@ def tune_thresholds(
 
     A label without gold documents keeps the common threshold.
     """
-    thresholds = np.full(len(gold_counts), common.value)
+    start = np.full(len(gold_counts), common.value)
+    if found.hits.any():
+        n_gold = int(gold_counts.sum())
+        start = shift_thresholds(start, found, gold_counts, n_gold, shrink=shrink)
+    return PerLabel(start, common.value)
+
+
+def shift_thresholds(
+    start: NDArray[np.float64],
+    found: Entries,
+    weights: NDArray[Any],
+    n_gold: int,
+    *,
+    shrink: float,
+    never_falls: bool = False,
+) -> NDArray[np.float64]:
+    """Return thresholds between `start` (weight `shrink`) and the best ones (weight of a label).
+
+    With `never_falls`, the threshold of a label that is better never predicted does not fall.
+    """
+    thresholds = start.copy()
     cuts = find_cuts(found.columns, found)
-    if not cuts.hits.any():
-        return PerLabel(thresholds, common.value)
+    if not len(cuts.groups):
+        return thresholds
     starts = np.flatnonzero(np.diff(cuts.groups, prepend=-1))
     labels = cuts.groups[starts]
-    own = _best_joint_thresholds(cuts, starts, int(gold_counts.sum()))
-    weight = gold_counts[labels]
-    thresholds[labels] = (weight * own + shrink * common.value) / np.maximum(
-        weight + shrink, 1e-300
-    )
-    thresholds[labels[weight == 0]] = common.value
-    return PerLabel(thresholds, common.value)
+    lowest = start[labels] if never_falls else np.zeros(len(labels))
+    own = _best_joint_thresholds(cuts, starts, n_gold, lowest)
+    weight = weights[labels]
+    moved = (weight * own + shrink * start[labels]) / np.maximum(weight + shrink, 1e-300)
+    thresholds[labels] = np.where(weight == 0, start[labels], moved)
+    return thresholds
 
 
 def _best_joint_thresholds(
-    cuts: Cuts, starts: NDArray[np.int64], n_gold: int
+    cuts: Cuts, starts: NDArray[np.int64], n_gold: int, lowest: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the thresholds of the groups with the highest common micro-F."""
+    """Return the thresholds of the groups with the highest common micro-F.
+
+    A label that is better never predicted gets its highest probability, and at least `lowest`.
+    """
     rate, reached = 0.0, -1.0
     while rate > reached:
         reached = rate
@@ -116,8 +166,8 @@ def _best_joint_thresholds(
         best = _first_largest(gain, starts)
         is_worth = gain[best] > 0  # else the label is better never predicted
         hits, answers = cuts.hits[best][is_worth].sum(), cuts.answers[best][is_worth].sum()
-        rate = 2 * hits / (answers + n_gold)
-    return np.where(is_worth, cuts.thresholds[best], cuts.highest[starts])
+        rate = 2 * hits / max(answers + n_gold, 1)
+    return np.where(is_worth, cuts.thresholds[best], np.maximum(cuts.highest[starts], lowest))
 
 
 def _first_largest(values: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -36,6 +36,10 @@ class Rule(Protocol):
         """Return the rule for a label space with new columns after the old ones."""
         ...
 
+    def select(self, columns: NDArray[np.int64]) -> Self:
+        """Return the rule for other columns: the old number of each, -1 for a new label."""
+        ...
+
     def to_json(self) -> dict[str, Any]:
         """Return plain values that `from_json` reads back."""
         ...
@@ -48,10 +52,21 @@ class Rule(Protocol):
 
 @runtime_checkable
 class OnlineRule(Protocol):
-    """A rule that learns from single decisions of curators."""
+    """A rule with thresholds that learn from single decisions of curators."""
 
-    def update(self, ranking: Ranking, accepted: csr_array, rejected: csr_array) -> Rule:
-        """Return the rule after the decisions about these documents, in their order."""
+    @property
+    def thresholds(self) -> NDArray[np.float64]:
+        """The threshold of each column, or the one of all."""
+        ...
+
+    def update(
+        self, ranking: Ranking, accepted: csr_array, rejected: csr_array, *, shrink: float
+    ) -> Rule:
+        """Return the rule after the decisions about these documents, in their order.
+
+        A label that is neither accepted nor rejected changes nothing. `shrink` is the weight of
+        the old thresholds, in decisions.
+        """
         ...
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ontodex.decide.entries import Entries, find_cuts, list_entries
+from ontodex.decide.entries import Entries, find_cuts, list_decided_entries, list_entries
 from ontodex.io.json_schema import parse_record
 from ontodex.types import Ranking
 
@@ -41,7 +41,35 @@ class Threshold:
         """Mark the labels above the threshold."""
         return np.asarray(ranking.probabilities.astype(np.float64) > self.value)
 
+    @property
+    def thresholds(self) -> NDArray[np.float64]:
+        """The threshold as an array of one."""
+        return np.array([self.value])
+
+    def update(
+        self, ranking: Ranking, accepted: csr_array, rejected: csr_array, *, shrink: float
+    ) -> Threshold:
+        """Return the threshold that suits decisions best, shrunk towards the old threshold.
+
+        Its weight is the number of documents with a label that was accepted, or that was rejected
+        and is above the threshold.
+        """
+        found = list_decided_entries(ranking, accepted, rejected)
+        is_evidence = found.hits | (found.probabilities > self.value)
+        weight = len(np.unique(found.rows[is_evidence]))
+        if not weight:
+            return self
+        best = max(self.value, float(found.probabilities.max()))
+        if found.hits.any():
+            best = tune_threshold(found, int(accepted.sum())).value
+        total = weight + shrink
+        return Threshold((weight * best + shrink * self.value) / total)
+
     def extend(self, n_columns: int) -> Threshold:
+        """Return the same rule: all labels have one threshold."""
+        return self
+
+    def select(self, columns: NDArray[np.int64]) -> Threshold:
         """Return the same rule: all labels have one threshold."""
         return self
 

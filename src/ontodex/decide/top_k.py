@@ -37,6 +37,10 @@ class TopK:
         """Return the same rule: it does not depend on the labels."""
         return self
 
+    def select(self, columns: NDArray[np.int64]) -> TopK:
+        """Return the same rule: it does not depend on the labels."""
+        return self
+
     def to_json(self) -> dict[str, Any]:
         """Return plain values that `from_json` reads back."""
         return {"k": self.k}

@@ -36,13 +36,16 @@ MODELS = {
     "consensus": "ontodex.models.consensus:Consensus",
 }
 
+# Written by a command, not trained.
+DERIVED = {"migrated": "ontodex.models.migrated:Migrated"}
+
 
 def find_model(name: str) -> type[Model]:
     """Return the class of a system.
 
     Other packages offer systems as entry points of the group `ontodex.models`.
     """
-    where = MODELS.get(name)
+    where = {**MODELS, **DERIVED}.get(name)
     if where is None:
         offered = {point.name: point.value for point in entry_points(group="ontodex.models")}
         where = offered.get(name)

@@ -116,6 +116,17 @@ def read_member(folder: Path, *, device: str) -> StoredMember:
     )
 
 
+def copy_member(folder: Path, target: Path) -> None:
+    """Copy the files of a run folder that `read_member` needs."""
+    target.mkdir(parents=True, exist_ok=True)
+    for part in MEMBER_FILES:
+        source = folder / part
+        if source.is_dir():
+            shutil.copytree(source, target / part, dirs_exist_ok=True)
+        elif source.exists():
+            shutil.copyfile(source, target / part)
+
+
 class Consensus:
     """Several runs combined into one ranking; explanations add up over the members."""
 
@@ -278,14 +289,7 @@ class Consensus:
         }
         write_text(folder / "consensus.json", json.dumps(table) + "\n")
         for number, member in enumerate(self.members):
-            copy = folder / "members" / str(number)
-            copy.mkdir(parents=True, exist_ok=True)
-            for part in MEMBER_FILES:
-                source = member.folder / part
-                if source.is_dir():
-                    shutil.copytree(source, copy / part, dirs_exist_ok=True)
-                elif source.exists():
-                    shutil.copyfile(source, copy / part)
+            copy_member(member.folder, folder / "members" / str(number))
 
     @classmethod
     def reads_keywords(cls, folder: Path) -> bool:

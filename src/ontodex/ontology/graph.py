@@ -43,6 +43,7 @@ class Concept:
     deprecated: bool = False
     replaced_by: str = ""
     positions: Sequence[str] = ()
+    exact_matches: Sequence[str] = ()
 
 
 def build_ontology(
@@ -50,14 +51,16 @@ def build_ontology(
     *,
     categories: Mapping[str, Iterable[str]] | None = None,
     retired: Mapping[str, str] | None = None,
+    splits: Mapping[str, Sequence[str]] | None = None,
     problems: Iterable[str] = (),
 ) -> Ontology:
     """Build an ontology from records in any order, read once.
 
     `categories` maps each declared top category to the concepts at its top. `retired` maps ids that
     are no longer concepts to their successor ("" if there is none), because old documents may have
-    them as labels. Both are read after the last concept, so a reader can fill them while it yields
-    records. `problems` are put before those found here.
+    them as labels. `splits` maps ids with several successors to all of them. All three are read
+    after the last concept, so a reader can fill them while it yields records. `problems` are put
+    before those found here.
     """
     columns = _Columns()
     for concept in concepts:
@@ -76,6 +79,8 @@ def build_ontology(
         notations=columns.notations,
         deprecated=frozenset(columns.deprecated | retired.keys()),
         replaced_by=successors,
+        splits={old: tuple(new) for old, new in (splits or {}).items()},
+        exact_matches=columns.exact_matches,
         positions=columns.merge_positions(),
         categories=groups,
         problems=tuple(dict.fromkeys([*problems, *found])),
@@ -95,6 +100,7 @@ class _Columns:
         self.notations: dict[str, str] = {}
         self.deprecated: set[str] = set()
         self.replaced_by: dict[str, str] = {}
+        self.exact_matches: dict[str, tuple[str, ...]] = {}
         self._repeated: Counter[str] = Counter()
         self._child = array("i")
         self._parent: list[str] = []
@@ -123,6 +129,8 @@ class _Columns:
             self.deprecated.add(label)
         if concept.replaced_by:
             self.replaced_by.setdefault(label, concept.replaced_by)
+        if concept.exact_matches:
+            self.exact_matches.setdefault(label, tuple(concept.exact_matches))
 
     def _add_name(self, language: str, row: int, name: str) -> None:
         column = self.names.setdefault(language, {})

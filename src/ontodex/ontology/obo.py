@@ -36,13 +36,17 @@ _TAGS = {"id", "name", "def", "synonym", "is_a", "alt_id", "is_obsolete", "repla
 def read(path: Path) -> Ontology:
     """Read the terms of an OBO file; obsolete ones become deprecated concepts."""
     retired: dict[str, str] = {}
-    ontology = build_ontology(_read_concepts(path, retired), retired=retired)
+    splits: dict[str, list[str]] = {}
+    concepts = _read_concepts(path, retired, splits)
+    ontology = build_ontology(concepts, retired=retired, splits=splits)
     if not len(ontology):
         raise DataError("has no [Term]", path=path)
     return ontology
 
 
-def _read_concepts(path: Path, retired: dict[str, str]) -> Iterator[Concept]:
+def _read_concepts(
+    path: Path, retired: dict[str, str], splits: dict[str, list[str]]
+) -> Iterator[Concept]:
     for number, tags in _read_stanzas(path):
         ids = tags.get("id", [])
         if len(ids) != 1 or not ids[0]:
@@ -51,6 +55,9 @@ def _read_concepts(path: Path, retired: dict[str, str]) -> Iterator[Concept]:
             )
         for old in tags.get("alt_id", ()):
             retired[old] = ids[0]
+        successors = tags.get("replaced_by", [])
+        if len(successors) > 1:
+            splits[ids[0]] = successors
         yield Concept(
             id=ids[0],
             names={LANGUAGE: tags["name"][0]} if "name" in tags else {},
@@ -58,7 +65,7 @@ def _read_concepts(path: Path, retired: dict[str, str]) -> Iterator[Concept]:
             parents=tags.get("is_a", ()),
             definition=tags.get("def", [""])[0],
             deprecated=tags.get("is_obsolete") == ["true"],
-            replaced_by=tags.get("replaced_by", [""])[0],
+            replaced_by=successors[0] if successors else "",
         )
 
 
@@ -102,7 +109,7 @@ def _parse_value(tag: str, text: str, path: Path, line: int) -> str:
 def write(ontology: Ontology, file: IO[bytes]) -> None:
     """Write one [Term] per concept, with names and synonyms in the default language.
 
-    Notations, tree numbers, categories and other languages are left out.
+    Notations, tree numbers, categories, exact matches and other languages are left out.
     """
     language = ontology.language
     retired: dict[str, list[str]] = {}
@@ -123,7 +130,8 @@ def write(ontology: Ontology, file: IO[bytes]) -> None:
         if label in ontology.deprecated:
             lines.append("is_obsolete: true")
         if label in ontology.replaced_by:
-            lines.append(f"replaced_by: {_escape(ontology.replaced_by[label])}")
+            successors = ontology.splits.get(label, (ontology.replaced_by[label],))
+            lines += [f"replaced_by: {_escape(successor)}" for successor in successors]
         file.write(("\n".join(lines) + "\n").encode())
 
 

@@ -57,6 +57,7 @@ _PREDICATES = {
         for name in (
             *("prefLabel", "altLabel", "hiddenLabel", "broader", "narrower", "notation"),
             *("definition", "scopeNote", "inScheme", "topConceptOf", "hasTopConcept", "member"),
+            "exactMatch",
         )
     },
 }
@@ -91,6 +92,7 @@ def read(path: Path, syntax: str = "turtle") -> Ontology:
         (facts.concept(label) for label in concepts),
         categories=facts.categories(concepts),
         retired=retired,
+        splits={label: new for label, new in facts["replaced_by"].items() if len(new) > 1},
     )
 
 
@@ -153,6 +155,7 @@ class _Statements:
             notation=_choose_text(self.of(label, "notation")),
             deprecated=self.is_deprecated(label),
             replaced_by=next(iter(self.of(label, "replaced_by")), ""),
+            exact_matches=self.of(label, "exactMatch"),
         )
 
     def name(self, label: str) -> str:
@@ -298,7 +301,7 @@ def _refuse_remote_contexts(data: bytes, path: Path) -> None:
 
 
 def write(ontology: Ontology, file: IO[bytes], syntax: str = "turtle") -> None:
-    """Write names, synonyms, parents, definitions, notations, deprecated and retired ids.
+    """Write names, synonyms, parents, definitions, notations, matches, deprecated and retired ids.
 
     Categories are written as collections. Tree numbers are left out.
     """
@@ -331,8 +334,14 @@ def _make_triples(ontology: Ontology, ox: Any) -> Iterator[Any]:
             yield ox.Triple(node, skos["broader"], _make_node(parent, ox))
     for label in sorted(ontology.deprecated):
         yield ox.Triple(_make_node(label, ox), skos["deprecated"], true)
-    for label, successor in sorted(ontology.replaced_by.items()):
-        yield ox.Triple(_make_node(label, ox), skos["replaced_by"], _make_node(successor, ox))
+    successors = {label: (new,) for label, new in ontology.replaced_by.items()}
+    for predicate, links in (
+        ("replaced_by", {**successors, **ontology.splits}),
+        ("exactMatch", ontology.exact_matches),
+    ):
+        for label, others in sorted(links.items()):
+            for other in others:
+                yield ox.Triple(_make_node(label, ox), skos[predicate], _make_node(other, ox))
     for name, heads in ontology.categories.items():
         group = iri(_GROUP + quote(name, safe=""))
         yield ox.Triple(group, a, iri(_SKOS + "Collection"))

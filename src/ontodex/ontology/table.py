@@ -159,6 +159,7 @@ def _build(
         (_make_concept(record, path, number) for number, record in records),
         categories=_get_field(header, "categories", path),
         retired=_get_field(header, "retired", path),
+        splits=_get_field(header, "splits", path),
         problems=_get_field(header, "problems", path),
     )
     if not len(ontology):
@@ -189,6 +190,7 @@ def _make_concept(record: Any, path: Path, line: int | None) -> Concept:
         deprecated=_get_field(record, "deprecated", path, line),
         replaced_by=_get_field(record, "replaced_by", path, line),
         positions=_get_field(record, "positions", path, line),
+        exact_matches=_get_field(record, "exact_matches", path, line),
     )
 
 
@@ -239,7 +241,9 @@ _FIELDS = {
     "replaced_by": _TEXT,
     "positions": _TEXTS,
     "categories": _TEXTS_BY_KEY,
+    "exact_matches": _TEXTS,
     "retired": _TEXT_BY_KEY,
+    "splits": _TEXTS_BY_KEY,
     "problems": _TEXTS,
 }
 
@@ -269,6 +273,7 @@ def write_json(ontology: Ontology, file: IO[bytes]) -> None:
         "categories": dict(ontology.categories),
         "retired": retired,
         "problems": ontology.problems,
+        **({"splits": dict(ontology.splits)} if ontology.splits else {}),
     }
     file.write(f"{_dump_json(header)[:-1]}, {_OPENING}\n".encode())
     for row in range(len(ontology)):
@@ -293,6 +298,7 @@ def _make_record(ontology: Ontology, row: int) -> dict[str, Any]:
         "deprecated": label in ontology.deprecated,
         "replaced_by": ontology.replaced_by.get(label),
         "positions": ontology.positions[row] if ontology.positions is not None else (),
+        "exact_matches": ontology.exact_matches.get(label),
     }
     return {name: value for name, value in record.items() if value}
 

@@ -97,6 +97,7 @@ class _Documents:
 
     documents: int
     key: str
+    path: str = ""  # where the whole corpus was; "" if it was given as documents
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,13 @@ def train(
             ontology=known,
             device=device,
             mapping=mapping,
+            paths={"train": _get_path(train), "dev": _get_path(dev)},
         )
+
+
+def _get_path(corpus: str | Path | Corpus | None) -> dict[str, str]:
+    """Return the path of a corpus, by which `learn --retrain` finds it again."""
+    return {} if isinstance(corpus, Corpus | None) else {"path": str(Path(corpus).resolve())}
 
 
 def _open(
@@ -102,6 +108,7 @@ def _train(
     ontology: Ontology | None,
     device: str,
     mapping: FieldMapping,
+    paths: Mapping[str, dict[str, str]],
 ) -> Run:
     """Train in a claimed folder."""
     if len(train) == 0:
@@ -127,8 +134,8 @@ def _train(
     about = {
         "ontodex": __version__,
         "model": settings.name,
-        "train": {"documents": len(train), "key": train.key},
-        "dev": {"documents": len(dev), "key": dev.key},
+        "train": {"documents": len(train), "key": train.key, **paths["train"]},
+        "dev": {"documents": len(dev), "key": dev.key, **paths["dev"]},
         "labels": labels.n_seen,
         "train_seconds": round(time.monotonic() - started, 3),
         "hardware": describe_machine(choose_device(device)) + describe_thread_limit(),

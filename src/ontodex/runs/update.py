@@ -10,12 +10,12 @@ import numpy as np
 
 from ontodex.errors import RunError
 from ontodex.field_mapping import NO_MAPPING, FieldMapping
-from ontodex.io.files import hash_file, replace_folder
 from ontodex.models.interface import Updates
 from ontodex.runs.documents import open_documents
-from ontodex.runs.folder import is_finished, save_labels, write_manifest
+from ontodex.runs.folder import save_labels, write_manifest
 from ontodex.runs.recipe import refuse_unlabelled, warn_unknown_labels
 from ontodex.runs.run import Run, load
+from ontodex.runs.versions import replace_run
 from ontodex.types import Corpus, LabelSpace
 
 logger = logging.getLogger(__name__)
@@ -31,12 +31,19 @@ def update_run(
     """Add documents to a run without training; labels it did not know get new columns.
 
     The new run is written beside the old one and replaces it in one step: at any moment the folder
-    holds the old run or the new one. Metrics of the old run are not copied.
+    holds the old run or the new one. The old one is kept as an earlier version. Metrics of the old
+    run are not copied.
     """
     folder = Path(folder)
-    manifest = hash_file(folder / "manifest.json") if is_finished(folder) else ""
-    old = load(folder, device=device)
-    corpus = open_documents(corpus, old.labels, old.about, mapping)
+    with replace_run(folder) as new:
+        old = load(folder, device=device)
+        add_documents(old, open_documents(corpus, old.labels, old.about, mapping), new)
+    return load(folder, device=device)
+
+
+def add_documents(old: Run, corpus: Corpus, out: Path) -> None:
+    """Add documents to a loaded run and write it to the folder `out`."""
+    folder = old.folder
     if not isinstance(old.model, Updates):
         raise RunError(
             f"the system {old.settings.name!r} cannot take documents without training",
@@ -52,13 +59,7 @@ def update_run(
     warn_unknown_labels(given, labels.ontology, "new")
     old.model.update(documents, labels)
     added = {"documents": old.n_updated + len(documents), "keys": [*_updates(old), corpus.key]}
-    with replace_folder(folder) as new:
-        _save(old, labels, added, new)
-        if hash_file(folder / "manifest.json") != manifest:
-            raise RunError(
-                f"{folder}: was changed by another process meanwhile", hint="start again"
-            )
-    return load(folder, device=device)
+    _save(old, labels, added, out)
 
 
 def has_documents(run: Run, corpus: Corpus) -> bool:

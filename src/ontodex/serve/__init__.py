@@ -12,6 +12,7 @@
     problems        the format of errors        run_view        a run as the routes show it
     batcher         queue and batches           model_process   the process with the models
     database        documents and decisions     learn           `ontodex learn`
+    reload          new versions of runs        decided_documents   what `learn` learns from
 
 These modules import FastAPI and SQLAlchemy at the top. Only `ontodex serve` and `ontodex learn`
 import them, after checking that the extra is installed.

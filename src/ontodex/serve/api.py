@@ -28,6 +28,7 @@ from ontodex.serve import problems
 from ontodex.serve.http_protocol import BoundedHttpProtocol, reserve_descriptors
 from ontodex.serve.json_log import write_json_logs
 from ontodex.serve.middleware import COOKIE, RequestGuard
+from ontodex.serve.reload import watch_folders
 from ontodex.serve.responses import ProblemResponse
 from ontodex.serve.routes import (
     annif,
@@ -84,8 +85,11 @@ def build_routes(service: Service) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         searches = asyncio.create_task(_build_searches(service))
         check = asyncio.create_task(asyncio.to_thread(_check_documents, service))
+        watch = asyncio.create_task(watch_folders(service)) if service.config.watch else None
         yield
         service.is_stopping = True
+        for task in filter(None, (watch, *service.retirements)):
+            task.cancel()
         await searches
         await check
         service.close()

@@ -14,7 +14,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -44,6 +44,13 @@ class AnswerTimeoutError(OntodexError):
     def __init__(self, seconds: float, retry_after: int) -> None:
         super().__init__(f"no answer within {seconds:g} s", hint="send fewer or shorter documents")
         self.retry_after = retry_after
+
+
+class RetiredRunError(OntodexError):
+    """A request that took longer than its version of the run was kept."""
+
+    def __init__(self) -> None:
+        super().__init__("another version of the run is served now", hint="send the request again")
 
 
 @dataclass(eq=False)
@@ -80,6 +87,15 @@ class Batcher:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="models")
         self._seconds_per_doc = FIRST_ESTIMATE
         self._resume = asyncio.Lock()
+
+    def add_rankers(self, rankers: Mapping[str, Ranker]) -> None:
+        """Add runs, or replace those of the same keys."""
+        self._runs = {**self._runs, **rankers}
+
+    async def remove_rankers(self, kept: Collection[str]) -> None:
+        """Remove the runs of all other keys, after the batch that is ranked now."""
+        await asyncio.wrap_future(self._thread.submit(lambda: None))
+        self._runs = {key: run for key, run in self._runs.items() if key in kept}
 
     @property
     def waiting(self) -> int:
@@ -162,7 +178,9 @@ class Batcher:
     def _process(self, jobs: Sequence[_Job]) -> None:
         """Rank the documents of the jobs together and give each job its part of the answer."""
         first = jobs[0]
-        run = self._runs[first.run]
+        run = self._runs.get(first.run)
+        if run is None:
+            raise RetiredRunError
         if first.work is not None:
             first.answer.set_result(first.work(run))
             return

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -320,6 +320,35 @@ class Database:
                 by_label.pop(row["label"], None)  # the order is that of the last decisions
                 by_label[row["label"]] = row
         return {number: list(by_label.values()) for number, by_label in verdicts.items()}
+
+    def replace_labels(self, successors: Mapping[str, str]) -> int:
+        """Move valid decisions to the successors of their labels; return how many.
+
+        The log keeps both: the old decision is undone, and a new one of the same user follows. A
+        second call finds nothing to move.
+        """
+        moved = 0
+        with self._begin_write() as connection:
+            query = select_decisions().where(undos.c.decision.is_(None)).order_by(decisions.c.id)
+            rows = connection.execute(query).mappings().all()
+            for row in self.quarantine.select_readable(rows):
+                successor = successors.get(row["label"])
+                if successor is None:
+                    continue
+                kept = {name: row[name] for name in ("document", "verdict", "run", "probability")}
+                new = {**kept, "label": successor, "user": row["user"], "time": get_time()}
+                connection.execute(decisions.insert().values(new))
+                undo = {"decision": row["id"], "user": "migrate", "time": get_time()}
+                connection.execute(undos.insert().values(undo))
+                moved += 1
+        return moved
+
+    def count_labels(self, labels: Collection[str]) -> int:
+        """Return how many valid decisions are about one of these labels."""
+        query = select_decisions().where(undos.c.decision.is_(None))
+        with self._begin_read() as connection:
+            rows = connection.execute(query).mappings()
+            return sum(row["label"] in labels for row in rows)
 
     def add_indexed_documents(
         self, docs: Sequence[Doc], *, run: str, batch: str, user: str

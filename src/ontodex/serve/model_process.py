@@ -26,6 +26,7 @@ from typing import IO, Any
 import numpy as np
 
 from ontodex.errors import ConfigError, DataError, MissingExtraError, OntodexError, RunError
+from ontodex.io.files import hash_file
 from ontodex.runs.run import load
 from ontodex.serve.json_log import write_json_logs
 from ontodex.serve.ranker import LocalRanker, Ranker
@@ -55,7 +56,14 @@ class ModelProcessDiedError(OntodexError):
 class ModelProcess:
     """The service's end of the pipe. One thread at a time may send a request."""
 
-    def __init__(self, folders: Mapping[str, Path], *, device: str = "cpu") -> None:
+    def __init__(
+        self,
+        folders: Mapping[str, Path],
+        *,
+        device: str = "cpu",
+        manifests: Mapping[str, str] | None = None,  # digests of the versions to load; None: any
+    ) -> None:
+        self._manifests, self._is_closed = manifests, False
         pairs = [f"{name}={folder.resolve()}" for name, folder in folders.items()]
         # -P: a file in the working folder must not shadow a library of the same name.
         self._command = [sys.executable, "-P", "-m", "ontodex.serve.model_process", device, *pairs]
@@ -68,13 +76,15 @@ class ModelProcess:
     def request(self, message: Any) -> Any:
         """Send a message and return the answer. If the process dies, raise
         ModelProcessDiedError; the next request starts it again."""
+        if self._is_closed:
+            raise ModelProcessDiedError
         if not self.is_alive:
             self._process = self._start()
         try:
             _send(_require_pipe(self._process.stdin), message)
             answer = _receive(_require_pipe(self._process.stdout))
         except (BrokenPipeError, EOFError):
-            self.close()
+            self._end(self._process)
             raise ModelProcessDiedError from None
         if "error" in answer:
             kind, text, hint = answer["error"]
@@ -84,8 +94,13 @@ class ModelProcess:
         return answer
 
     def close(self) -> None:
-        """End the process; kill it if it does not end in time."""
-        with self._process as process:  # waits, and closes the pipes
+        """End the process for good; kill it if it does not end in time."""
+        self._is_closed = True
+        self._end(self._process)
+
+    @staticmethod
+    def _end(process: subprocess.Popen[bytes]) -> None:
+        with process:  # waits, and closes the pipes
             _require_pipe(process.stdin).close()
             try:
                 process.wait(CLOSE_SECONDS)
@@ -97,12 +112,15 @@ class ModelProcess:
         # Our own module and the paths of runs, without a shell.
         process = subprocess.Popen(self._command, stdin=pipe, stdout=pipe)  # noqa: S603
         try:
-            _receive(_require_pipe(process.stdout))  # sent when all runs are loaded
+            ready = _receive(_require_pipe(process.stdout))  # sent when all runs are loaded
         except EOFError:
             with process:  # waits, and closes the pipes
                 raise RunError(
                     "the process that loads the runs ended", hint="its message stands above"
                 ) from None
+        if self._manifests is not None and ready["manifests"] != dict(self._manifests):
+            self._end(process)
+            raise RunError("a run folder changed while it was loaded", hint="try again")
         return process
 
 
@@ -195,13 +213,16 @@ def main(device: str, pairs: list[str]) -> None:
     os.dup2(2, 1)  # output that a library prints must not mix with the answers
     os.nice(NICENESS)
     write_json_logs()
-    runs = {}
+    runs, manifests = {}, {}
     for pair in pairs:
         name, _, folder = pair.partition("=")
+        manifests[name] = hash_file(Path(folder) / "manifest.json")
         runs[name] = LocalRanker(load(folder, device=device))
+        if hash_file(Path(folder) / "manifest.json") != manifests[name]:
+            raise RunError(f"{folder}: changed while it was loaded", hint="try again")
         runs[name].predict([Doc("", {"text": "warm"}, ("warm",))])  # the first call is slow
     _reserve_core()
-    _send(target, {"ready": True})
+    _send(target, {"manifests": manifests})
     with ThreadPoolExecutor(1) as thread:  # a future holds any kind of error
         while True:
             try:

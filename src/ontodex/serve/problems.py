@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 from ontodex.errors import ConfigError, DataError, MissingExtraError, OntodexError, RunError
-from ontodex.serve.batcher import AnswerTimeoutError, QueueFullError
+from ontodex.serve.batcher import AnswerTimeoutError, QueueFullError, RetiredRunError
 from ontodex.serve.database_tables import ConflictError, UnknownRowError
 from ontodex.serve.model_process import ModelProcessDiedError
 from ontodex.serve.stored_rows import DamagedRowError
@@ -31,6 +31,7 @@ STATUS: dict[type[OntodexError], int] = {
     QueueFullError: 429,
     AnswerTimeoutError: 503,
     ModelProcessDiedError: 503,
+    RetiredRunError: 503,
     UnknownRowError: 404,
     ConflictError: 409,
     DamagedRowError: 409,

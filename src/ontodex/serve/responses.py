@@ -218,8 +218,26 @@ class DocumentSuggestResponse(BaseModel):
     suggestions: list[SuggestionWithVerdict]
 
 
+class RunVersion(BaseModel):
+    version: str
+    time: str
+    is_current: bool
+
+
+class RunVersionsResponse(BaseModel):
+    run: str
+    versions: list[RunVersion]
+
+
+class ReloadResponse(BaseModel):
+    run: str
+    version: str
+    is_changed: bool
+
+
 class RunSummary(BaseModel):
     run: str
+    version: str
     model: str
     n_labels: int
     n_documents: int
@@ -230,6 +248,7 @@ class RunSummary(BaseModel):
     decision_rule: str
     can_explain: bool
     can_update: bool
+    learns: list[Literal["thresholds", "documents"]]
     reads_keywords: bool
     has_report: bool
 

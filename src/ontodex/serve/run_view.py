@@ -16,7 +16,9 @@ from ontodex.errors import DataError
 from ontodex.io.files import hash_file
 from ontodex.models.interface import Decides, Describes, Explains, Updates
 from ontodex.ontology.related import find_ancestors, find_more_specific, find_other_parents
+from ontodex.runs.versions import NAME_LENGTH
 from ontodex.serve.concept_view import ConceptView, Json
+from ontodex.serve.learn import list_abilities
 from ontodex.serve.run_metadata import RunMetadata
 from ontodex.types import Ranking
 from ontodex.types.answers import PredictionResult
@@ -49,13 +51,17 @@ def make_url_name(folder: Path) -> str:
 class RunView:
     """One run: its metadata, its concepts, and its predictions as JSON."""
 
-    def __init__(self, name: str, metadata: RunMetadata) -> None:
+    def __init__(self, name: str, metadata: RunMetadata, *, ranker_key: str = "") -> None:
         self.name, self.metadata = name, metadata
+        # Of its model in the batcher. A version that was loaded later has a key of its own.
+        self.ranker_key = ranker_key or name
         self.concepts = ConceptView(metadata.index, metadata.labels)
         self.state_key = hash_file(
             metadata.folder / "manifest.json"
         )  # changes whenever the run does
+        self.version = self.state_key[:NAME_LENGTH]
         model = metadata.settings.model_class
+        self.learns = list_abilities(metadata.decision, model)
         self.can_explain = issubclass(model, Explains)
         self.can_update = issubclass(model, Updates)
         self.reads_keywords = issubclass(model, Describes) and model.reads_keywords(
@@ -176,6 +182,7 @@ class RunView:
         metadata = self.metadata
         return {
             "run": self.name,
+            "version": self.version,
             "model": metadata.settings.name,
             "n_labels": metadata.labels.n_seen,
             "n_documents": metadata.about["train"]["documents"],
@@ -186,6 +193,7 @@ class RunView:
             "decision_rule": "model" if self._decides else metadata.decision.config.rule,
             "can_explain": self.can_explain,
             "can_update": self.can_update,
+            "learns": self.learns,
             "reads_keywords": self.reads_keywords,
             "has_report": (metadata.folder / "report.html").is_file(),
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -12,18 +13,23 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Depends, Request
 
 from ontodex.errors import ConfigError
+from ontodex.runs.run import load
 from ontodex.serve.api_keys import ApiKeys
 from ontodex.serve.batcher import Batcher
 from ontodex.serve.database import Database
+from ontodex.serve.learn import describe_abilities
 from ontodex.serve.metrics import ServiceMetrics
 from ontodex.serve.model_process import ModelProcess, RemoteRanker
 from ontodex.serve.problems import make_not_found
+from ontodex.serve.ranker import LocalRanker, Ranker
 from ontodex.serve.run_metadata import OntologyIndex, RunMetadata
 from ontodex.serve.run_view import RunView, make_url_name
 
 if TYPE_CHECKING:
     from ontodex.serve.middleware import User
 
+
+logger = logging.getLogger(__name__)
 
 PARALLEL_EXTRACTIONS = 2  # uploaded files read at the same time, each in its own process
 
@@ -44,6 +50,7 @@ class ServeConfig:
     queue: int = 256  # documents that may wait
     batch: int = 64  # documents ranked together
     timeout: float = 30.0  # seconds for an answer
+    watch: float = 5.0  # seconds between two looks at the run folders; 0 = never
     device: str = "cpu"
 
     def __post_init__(self) -> None:
@@ -59,6 +66,8 @@ class ServeConfig:
                 raise ConfigError(f"--{option} must be at least 1, not {value}")
         if min(self.max_body, self.max_upload) < 1 or self.timeout <= 0:
             raise ConfigError("--max-body, --max-upload and --timeout must be above 0")
+        if self.watch < 0:
+            raise ConfigError(f"--watch must not be negative, not {self.watch:g}")
 
 
 def is_loopback(host: str) -> bool:
@@ -82,6 +91,9 @@ class Service:
     metrics: ServiceMetrics
     batcher: Batcher
     model_process: ModelProcess | None = None  # None: the models are in this process
+    # Processes with earlier versions, by the task that closes each.
+    retirements: dict[asyncio.Task[None], ModelProcess | None] = field(default_factory=dict)
+    reloading: asyncio.Lock = field(default_factory=asyncio.Lock)
     is_stopping: bool = False
     extraction_slots: asyncio.Semaphore = field(
         default_factory=lambda: asyncio.Semaphore(PARALLEL_EXTRACTIONS)
@@ -99,8 +111,9 @@ class Service:
         """Answer the accepted requests, then close the database."""
         self.is_stopping = True
         self.batcher.stop()
-        if self.model_process is not None:
-            self.model_process.close()
+        for process in (self.model_process, *self.retirements.values()):
+            if process is not None:
+                process.close()
         self.database.close()
 
     @property
@@ -115,17 +128,34 @@ def open_service(folders: Sequence[Path], config: ServeConfig) -> Service:
     keys = None if config.keys is None else ApiKeys(config.keys)
     database = Database.open(config.database)
     runs = open_runs(folders)
+    for name, run in runs.items():
+        metadata = run.metadata
+        logger.info(
+            "%s: %s", name, describe_abilities(metadata.decision, metadata.settings.model_class)
+        )
     metrics = ServiceMetrics()
-    folder_of_run = {name: run.metadata.folder for name, run in runs.items()}
-    model_process = ModelProcess(folder_of_run, device=config.device)
+    rankers, model_process = open_rankers(runs, device=config.device)
     batcher = Batcher(
-        {name: RemoteRanker(model_process, name) for name in runs},
+        rankers,
         capacity=config.queue,
         batch=config.batch,
         timeout=config.timeout,
         observe=metrics.record_batch,
     )
     return Service(config, runs, database, keys, metrics, batcher, model_process)
+
+
+def open_rankers(
+    runs: Mapping[str, RunView], *, device: str, is_local: bool = False
+) -> tuple[dict[str, Ranker], ModelProcess | None]:
+    """Load the models of runs, in a process of their own or in this one."""
+    folders = {run.ranker_key: run.metadata.folder for run in runs.values()}
+    if is_local:
+        local = {key: LocalRanker(load(path, device=device)) for key, path in folders.items()}
+        return {**local}, None
+    manifests = {run.ranker_key: run.state_key for run in runs.values()}
+    process = ModelProcess(folders, device=device, manifests=manifests)
+    return {key: RemoteRanker(process, key) for key in folders}, process
 
 
 def open_runs(folders: Sequence[Path]) -> dict[str, RunView]:

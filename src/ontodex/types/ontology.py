@@ -30,6 +30,12 @@ class Ontology:
         frozenset()
     )  # concepts, and retired ids that are no longer concepts
     replaced_by: Mapping[str, str] = field(default_factory=dict)  # deprecated id -> its successor
+    splits: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # id -> all its successors, where there are several
+    exact_matches: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # id -> ids of the same meaning in other vocabularies or versions
     positions: Sequence[tuple[str, ...]] | None = None  # tree numbers, if the ontology has them
     categories: Mapping[str, tuple[str, ...]] = field(
         default_factory=dict

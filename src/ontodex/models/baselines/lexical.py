@@ -313,6 +313,45 @@ class LexicalSystem:
                 spans.append(span)
         return spans
 
+    def adapt(self, labels: LabelSpace, columns: Ints) -> LexicalSystem:
+        """Return the system for another label space, with what it learned about each name.
+
+        `columns` has the old column of each label, -1 for a label that it does not know.
+        """
+        old, model = self._state, LexicalSystem(self.config)
+        names, depth = _collect_names(labels, self.config)
+        statistics = NameStatistics(
+            np.append(old.statistics.matched, 0)[columns],
+            np.append(old.statistics.right, 0)[columns],
+            labels.frequency,
+            labels.n_docs,
+        )
+        model._loaded = _State(labels, names, depth, statistics, old.scorer)
+        return model
+
+    def fit_unseen(
+        self, train: Corpus, labels: LabelSpace, is_known: NDArray[np.bool_]
+    ) -> LabelSpace:
+        """Fit for concepts of which only names are known; return the label space to save with it.
+
+        The ranking model learns from the known labels as if they were new: how often their names
+        occur is used, how often they are right or chosen is not.
+        """
+        names, depth = _collect_names(labels, self.config)
+        found = gather_evidence(train, names, self.config)
+        matched = np.bincount(found.columns, minlength=len(labels))
+        found = found.take(is_known[found.columns])
+        right = _mark_correct(found, labels.gold(train))
+        average = (right.sum() + 1) / (len(right) + 2)
+        blank = dataclasses.replace(labels, frequency=np.zeros_like(labels.frequency))
+        statistics = NameStatistics(
+            matched, (average * matched).astype(np.int64), blank.frequency, labels.n_docs
+        )
+        features = statistics.compute_features(found, depth, self.config.smooth)
+        scorer = Scorer.fit(features, right, self.config.l2)
+        self._loaded = _State(blank, names, depth, statistics, scorer)
+        return blank
+
     def save(self, folder: Path) -> None:
         write_text(folder / "config.json", json.dumps(dataclasses.asdict(self.config)) + "\n")
         statistics, scorer = self._state.statistics, self._state.scorer

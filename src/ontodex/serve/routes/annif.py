@@ -226,7 +226,7 @@ async def suggest(project_id: Project, request: Request, service: ServiceDep) ->
     run = service.find_run(project_id)
     form = _validate_form(await _read_form(request))
     options = SuggestOptions(min(form.limit, RANKS), form.threshold, language=form.language or None)
-    result = await service.batcher.predict(run.name, [form.to_doc()])
+    result = await service.batcher.predict(run.ranker_key, [form.to_doc()])
     return {"results": _build_results(run, result, options)}
 
 

@@ -126,7 +126,7 @@ async def _predict_once(service: Service, run: RunView, number: int) -> Predicti
     stored = await asyncio.to_thread(database.get_suggestions, number, run.name, state_key)
     if stored is not None and (result := run.decode_result(stored)) is not None:
         return result
-    result = await service.batcher.predict(run.name, [build_doc(row)])
+    result = await service.batcher.predict(run.ranker_key, [build_doc(row)])
     stored = run.encode_result(result)
     await asyncio.to_thread(database.store_suggestions, number, run.name, state_key, stored)
     return result

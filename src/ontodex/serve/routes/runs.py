@@ -7,10 +7,17 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import HTMLResponse
 
+from ontodex.runs.versions import list_versions
 from ontodex.serve.json_route import BoundedRoute
 from ontodex.serve.problems import Problem
+from ontodex.serve.reload import hide_path, reload_runs, restore_run
 from ontodex.serve.requests import Name
-from ontodex.serve.responses import RunDetails, RunsResponse
+from ontodex.serve.responses import (
+    ReloadResponse,
+    RunDetails,
+    RunsResponse,
+    RunVersionsResponse,
+)
 from ontodex.serve.service import ServiceDep
 
 router = APIRouter(prefix="/runs", route_class=BoundedRoute, tags=["service"])
@@ -31,6 +38,36 @@ def get_run(run: Annotated[Name, Path()], service: ServiceDep) -> Any:
     view = service.find_run(run)
     settings = view.metadata.settings.tables()
     return {**view.summarize(), "settings": settings, "metrics": view.read_metrics()}
+
+
+@router.get("/{run}/versions", response_model=RunVersionsResponse)
+def list_run_versions(run: Annotated[Name, Path()], service: ServiceDep) -> Any:
+    """List the versions of a run: the current one, then those that it replaced."""
+    folder = service.find_run(run).metadata.folder
+    with hide_path(folder):
+        found = list_versions(folder)
+    rows = [{"version": v.name, "time": v.time, "is_current": v.is_current} for v in found]
+    return {"run": run, "versions": rows}
+
+
+@router.post("/{run}/reload", response_model=ReloadResponse)
+async def reload(run: Annotated[Name, Path()], service: ServiceDep) -> Any:
+    """Serve the version that is in the run's folder now. Requests that have begun finish first."""
+    with hide_path(service.find_run(run).metadata.folder):
+        changed = await reload_runs(service)
+    version = service.find_run(run).version
+    return {"run": run, "version": version, "is_changed": run in changed}
+
+
+@router.post("/{run}/versions/{version}/restore", response_model=ReloadResponse)
+async def restore(
+    run: Annotated[Name, Path()], version: Annotated[Name, Path()], service: ServiceDep
+) -> Any:
+    """Go back to an earlier version, or with `previous` to the last one that was replaced."""
+    before = service.find_run(run).version
+    await restore_run(service, run, None if version == "previous" else version)
+    now = service.find_run(run).version
+    return {"run": run, "version": now, "is_changed": now != before}
 
 
 @router.get("/{run}/report", response_class=HTMLResponse)

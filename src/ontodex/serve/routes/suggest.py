@@ -26,7 +26,7 @@ async def suggest(body: SuggestBody, service: ServiceDep) -> Any:
     run = service.find_run(body.run)
     options = read_options(body, run)
     docs = [document.to_doc() for document in body.documents]
-    result = await service.batcher.predict(run.name, docs)
+    result = await service.batcher.predict(run.ranker_key, docs)
     results = [
         {"id": doc.id, "suggestions": run.build_suggestions(result.take(row), options)}
         for row, doc in enumerate(docs)
@@ -67,7 +67,7 @@ async def explain_doc(
     def work(ranker: Ranker) -> Explanation:
         return ranker.explain(doc, label)
 
-    explanation = await service.batcher.call(run.name, work)
+    explanation = await service.batcher.call(run.ranker_key, work)
     return {
         "run": run.name,
         "label": explanation.label,
