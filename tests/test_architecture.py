@@ -43,7 +43,7 @@ ARROWS: dict[str, set[str]] = {
     "evaluation": BASE,
     "models": BASE | {"ontology", "features", "training", "decide", "evaluation"},
     "models.kernels": BASE | {"models.layers"},
-    "models.consensus": BASE | {"models", "ontology", "decide", "evaluation", "runs.folder"},
+    "models.consensus": BASE | {"models", "ontology", "decide", "runs.folder"},
     "runs": BASE | {"models", "corpora"},
     "runs.folder": BASE,
     "runs.settings": BASE | {"models", "decide"},
