@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ontodex.config import check_least
+from ontodex.config import Table, check_least, dump
 from ontodex.decide.calibrate import Calibration
 from ontodex.errors import ConfigError, DataError, RunError, UntrainedError
 from ontodex.io.files import write_text
@@ -42,8 +42,8 @@ from ontodex.models.member_selection import (
 )
 from ontodex.ontology.levels import compute_label_levels
 from ontodex.ontology.open import read_ontology
-from ontodex.runs.folder import load_config, load_labels, verify_folder
-from ontodex.types import Corpus, Doc, LabelSpace, Ranking
+from ontodex.runs.folder import load_config, load_labels, save_labels, verify_folder
+from ontodex.types import Corpus, Doc, LabelSpace, Ontology, Ranking
 from ontodex.types.answers import Illustration, Span
 
 logger = logging.getLogger(__name__)
@@ -110,6 +110,28 @@ class StoredMember:
     model: Model
 
 
+@dataclass(frozen=True, eq=False)
+class FittedMember:
+    """A member that was trained in this process and has no run folder of its own."""
+
+    labels: LabelSpace
+    model: Model
+    name: str  # of its system
+    settings: Table  # those that differ from the defaults
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.name)
+
+    def write(self, folder: Path) -> None:
+        """Write what `read_member` reads. The ontology is that of the consensus."""
+        table = {"name": self.name, **self.settings}  # only its name is read again
+        write_text(folder / "config.toml", dump({"model": table}))
+        save_labels(self.labels, folder / "labels.tsv")
+        (folder / "model").mkdir(exist_ok=True)
+        self.model.save(folder / "model")
+
+
 def find_system(folder: Path) -> type[Model]:
     """Return the class of the system in a run folder or in a copy inside a consensus."""
     name = load_config(folder).get("model", {}).get("name")
@@ -118,10 +140,14 @@ def find_system(folder: Path) -> type[Model]:
     return find_model(name)
 
 
-def read_member(folder: Path, *, device: str) -> StoredMember:
-    """Load the system of a run folder or of a copy inside a consensus."""
+def read_member(folder: Path, *, device: str, ontology: Ontology | None = None) -> StoredMember:
+    """Load the system of a run folder or of a copy inside a consensus.
+
+    A folder without an ontology of its own takes the given one.
+    """
     vocabulary = folder / "ontology.json"
-    ontology = read_ontology(vocabulary, "json") if vocabulary.exists() else None
+    if vocabulary.exists():
+        ontology = read_ontology(vocabulary, "json")
     labels = load_labels(folder / "labels.tsv", ontology)
     return StoredMember(
         folder, labels, find_system(folder).load(folder / "model", labels, device=device)
@@ -243,7 +269,7 @@ class Consensus:
         found = self._collect(dev, self.config.depth)
         scores = JoinedScores(CandidateTable.of(found, gold, self._has_label), self.join)
         self.weights, _ = tune_weights(scores, np.ones(len(self.members)), EXPONENTS)
-        self._calibrate(found, gold)
+        self.calibrate(found, gold)
 
     def _select(self, dev: Corpus, gold: csr_array) -> None:
         """Keep the members that help on dev, with their weights; log what each adds."""
@@ -270,7 +296,7 @@ class Consensus:
             100 * selection.score,
         )  # fmt: skip
         self._keep(selection)
-        self._calibrate([found[member] for member in selection.chosen], gold)
+        self.calibrate([found[member] for member in selection.chosen], gold)
 
     def _keep(self, selection: Selection) -> None:
         """Keep only the chosen members, with the chosen join and weights."""
@@ -280,9 +306,16 @@ class Consensus:
         weights = np.array([selection.weights[member] for member in selection.chosen])
         self._set_members(members, self._labels, weights)
 
-    def _calibrate(self, found: Sequence[csr_array], gold: csr_array) -> None:
+    def calibrate(self, found: Sequence[csr_array], gold: csr_array) -> Ranking:
+        """Calibrate on the members' probabilities (documents, our columns) for documents that they
+        were not trained on; return the calibrated ranking of these documents."""
         ranking = self._combine(found, self.weights, self.config.depth)
         self.calibration = Calibration.fit(ranking, gold)
+        return self.calibration.apply(ranking)
+
+    def replace_members(self, members: Sequence[Member], labels: LabelSpace) -> None:
+        """Take other trainings of the same systems; weights and calibration stay."""
+        self._set_members(members, labels, self.weights)
 
     def explain(self, doc: Doc, column: int) -> Sequence[Span]:
         """Return the spans of all members that explain, scaled to the weights of the members."""
@@ -315,12 +348,10 @@ class Consensus:
         for number, member in enumerate(self.members):
             copy = folder / "members" / str(number)
             copy.mkdir(parents=True, exist_ok=True)
-            for part in MEMBER_FILES:
-                source = member.folder / part
-                if source.is_dir():
-                    shutil.copytree(source, copy / part, dirs_exist_ok=True)
-                elif source.exists():
-                    shutil.copyfile(source, copy / part)
+            if isinstance(member, FittedMember):
+                member.write(copy)
+            else:
+                _copy_member(member.folder, copy)
 
     @classmethod
     def reads_keywords(cls, folder: Path) -> bool:
@@ -345,12 +376,22 @@ class Consensus:
         weights = np.array(about.weights, dtype=np.float64)
         model = cls(ConsensusConfig(depth=about.depth, join=about.join), device=device)
         members = [
-            read_member(folder / "members" / str(number), device=device)
+            read_member(folder / "members" / str(number), device=device, ontology=labels.ontology)
             for number in range(len(weights))
         ]
         model._set_members(members, labels, weights)
         model.calibration = about.calibration
         return model
+
+
+def _copy_member(folder: Path, copy: Path) -> None:
+    """Copy what loading needs of a run folder."""
+    for part in MEMBER_FILES:
+        source = folder / part
+        if source.is_dir():
+            shutil.copytree(source, copy / part, dirs_exist_ok=True)
+        elif source.exists():
+            shutil.copyfile(source, copy / part)
 
 
 def merge_spans(spans: Sequence[Span]) -> list[Span]:
