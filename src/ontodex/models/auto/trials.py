@@ -14,6 +14,7 @@ import json
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from ontodex.models.member_selection import measure_latency
 from ontodex.types import Corpus, LabelSpace, Ranking
 
 _CUT = 5
+_WARM_DOCUMENTS = 20
 NO_RANKING = Ranking(np.empty((0, 0), np.int32), np.empty((0, 0), np.float32))
 
 
@@ -89,6 +91,7 @@ class TrialRunner:
     def __init__(self, folder: Path, labels: LabelSpace, *, device: str, depth: int) -> None:
         self.folder, self.labels = folder, labels
         self.device, self.depth = device, depth
+        self._warm: set[str] = set()  # systems whose libraries are loaded
 
     def find(self, system: str, settings: Table, rung: Rung) -> Trial | None:
         """Return a trial that was finished earlier."""
@@ -105,6 +108,7 @@ class TrialRunner:
         trial = Trial(system, settings, rung.name, rung.documents, splits, folder=str(folder))
         with replace_folder(folder) as temporary:
             try:
+                self._warm_up(system, rung.splits[0])
                 ranking, figures = self._measure(system, settings, rung, temporary)
             except OntodexError as error:
                 shutil.rmtree(temporary / "model", ignore_errors=True)
@@ -114,6 +118,15 @@ class TrialRunner:
             np.save(temporary / "probabilities.npy", ranking.probabilities, allow_pickle=False)
             write_text(temporary / "trial.json", json.dumps(trial.to_json()) + "\n")
         return trial
+
+    def _warm_up(self, system: str, split: Split) -> None:
+        """Load the libraries of a system by a tiny training: no trial is timed with that."""
+        if system not in self._warm:
+            few = split.train.select(np.arange(min(_WARM_DOCUMENTS, len(split.train))))
+            labels = LabelSpace.of(few, split.labels.ontology)
+            with suppress(OntodexError):  # so few documents may lack what it needs
+                make_model(system, {}, self.device).fit(few, few, labels)
+            self._warm.add(system)
 
     def _locate(self, system: str, settings: Table, rung: Rung) -> Path:
         plan = json.dumps([system, sorted(settings.items()), rung.name])
