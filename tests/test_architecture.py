@@ -53,6 +53,8 @@ ARROWS: dict[str, set[str]] = {
     "runs.claim": BASE | {"ontology", "training.distributed", "runs.folder", "runs.settings"},
     "runs.recipe": BASE | {"corpora", "ontology", "models.interface", "decide",
                            "training.clock", "training.distributed", "runs"},
+    "runs.tune": BASE | {"corpora", "ontology.open", "models", "runs"},
+    "runs.settings_reference": BASE | {"models", "decide", "runs.settings"},
     "runs.update": BASE | {"corpora", "models.interface", "runs"},
     "runs.evaluate": BASE | {"corpora", "ontology", "models.interface", "evaluation", "runs"},
     "runs.compare": BASE | {"corpora", "models", "decide", "evaluation", "runs"},
@@ -62,7 +64,8 @@ ARROWS: dict[str, set[str]] = {
     "serve": BASE | {"corpora", "ontology", "models.interface", "decide", "runs"},
     "sklearn": BASE | {"corpora", "models", "decide", "runs"},
     "demo": BASE | {"corpora", "runs.folder"},
-    "cli": BASE | {"corpora", "ontology", "features", "runs", "render", "serve", "demo"},
+    "cli": BASE | {"corpora", "ontology", "features", "models.advice", "runs", "render", "serve",
+                   "demo"},
 }  # fmt: skip
 
 
