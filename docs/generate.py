@@ -5,16 +5,13 @@ python docs/generate.py            writes them; tests compare them with what thi
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
 import json
 import os
 import re
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
 os.environ["COLUMNS"] = "100"  # help pages are wrapped the same on every machine
 os.environ["NO_COLOR"] = "1"
@@ -28,6 +25,7 @@ import levelwise_tables
 from levelwise_results import read_results
 from ontodex.cli import app
 from ontodex.models import MODELS, find_model
+from ontodex.runs.settings_reference import list_settings
 
 HERE = Path(__file__).resolve().parent
 
@@ -61,43 +59,13 @@ def cli_page() -> str:
 
 def settings_table(cls: type) -> str:
     """Return a table: name, default, choices, and the comment beside the setting in the code."""
-    rows = [
-        f"| `{name}` | `{default!r}` | {choices} | {text} |"
-        for name, default, choices, text in settings(cls)
-    ]
+    rows = []
+    for setting in list_settings(cls):
+        choices = ", ".join(f"`{choice}`" for choice in setting.choices)
+        meaning = setting.meaning.replace("|", "\\|")
+        rows.append(f"| `{setting.name}` | `{setting.default!r}` | {choices} | {meaning} |")
     head = ["| setting | default | choices | meaning |", "|---|---|---|---|"]
     return "\n".join([*head, *rows]) if rows else "No settings."
-
-
-def settings(cls: type, given: Any = None, prefix: str = "") -> Iterator[tuple[str, Any, str, str]]:
-    """Yield name, default, choices and meaning of each setting. Those of a nested table follow as
-    `table.key`, with the defaults that the outer table gives them."""
-    hints = get_type_hints(cls)
-    for field in dataclasses.fields(cls):
-        default = field.default if field.default is not dataclasses.MISSING else "..."
-        if field.default_factory is not dataclasses.MISSING:
-            default = field.default_factory()
-        if given is not None:
-            default = getattr(given, field.name)
-        if dataclasses.is_dataclass(default) and not isinstance(default, type):
-            yield from settings(type(default), default, f"{prefix}{field.name}.")
-            continue
-        literal = get_origin(hints[field.name]) is Literal
-        choices = [f"`{choice}`" for choice in get_args(hints[field.name])] if literal else []
-        yield f"{prefix}{field.name}", default, ", ".join(choices), meaning(cls, field.name)
-
-
-def meaning(cls: type, name: str) -> str:
-    """Return the comment behind a setting, or above it, from the class that defines it last."""
-    for owner in cls.__mro__:
-        if name in vars(owner).get("__annotations__", {}):
-            source = inspect.getsource(owner)
-            found = re.search(rf"((?:^ +#.*\n)*)^ +{name} *:[^#\n]*(?:# *(.*))?$", source, re.M)
-            above, behind = found.groups() if found else ("", "")
-            text = behind or " ".join(line.strip(" #") for line in above.splitlines())
-            if text:
-                return text.replace("|", "\\|")
-    return ""
 
 
 def config_page() -> str:

@@ -45,7 +45,7 @@ ARROWS: dict[str, set[str]] = {
     "evaluation": BASE,
     "models": BASE | {"ontology", "features", "training", "decide", "evaluation"},
     "models.kernels": BASE | {"models.layers"},
-    "models.consensus": BASE | {"models", "ontology", "decide", "evaluation", "runs.folder"},
+    "models.consensus": BASE | {"models", "ontology", "decide", "runs.folder"},
     "models.migrated": BASE | {"models", "ontology"},
     "runs": BASE | {"models", "corpora"},
     "runs.folder": BASE,
@@ -58,6 +58,8 @@ ARROWS: dict[str, set[str]] = {
                            "training.clock", "training.distributed", "runs"},
     "runs.retrain": BASE | {"corpora", "runs"},
     "runs.migrate": BASE | {"models", "ontology", "decide", "runs"},
+    "runs.tune": BASE | {"corpora", "ontology.open", "models", "runs"},
+    "runs.settings_reference": BASE | {"models", "decide", "runs.settings"},
     "runs.update": BASE | {"corpora", "models.interface", "runs"},
     "runs.evaluate": BASE | {"corpora", "ontology", "models.interface", "evaluation", "runs"},
     "runs.compare": BASE | {"corpora", "models", "decide", "evaluation", "runs"},
@@ -67,7 +69,8 @@ ARROWS: dict[str, set[str]] = {
     "serve": BASE | {"corpora", "ontology", "models.interface", "decide", "runs"},
     "sklearn": BASE | {"corpora", "models", "decide", "runs"},
     "demo": BASE | {"corpora", "runs.folder"},
-    "cli": BASE | {"corpora", "ontology", "features", "runs", "render", "serve", "demo"},
+    "cli": BASE | {"corpora", "ontology", "features", "models.advice", "runs", "render", "serve",
+                   "demo"},
 }  # fmt: skip
 
 

@@ -108,7 +108,7 @@ def setting_names(generator) -> dict[str, set[str]]:
         "model": [find_model(name).Config for name in MODELS],
     }
     return {
-        table: {row[0] for config in configs for row in generator.settings(config)}
+        table: {one.name for config in configs for one in generator.list_settings(config)}
         for table, configs in tables.items()
     }
 
@@ -124,7 +124,7 @@ def test_settings_that_pages_name_in_commands_exist(generator):
 
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_tables_of_settings_on_a_system_page_name_settings_of_the_system(generator, name):
-    known = {row[0] for row in generator.settings(find_model(name).Config)} | {"train"}
+    known = {one.name for one in generator.list_settings(find_model(name).Config)} | {"train"}
     text = (DOCS / "papers" / f"{name}.md").read_text(encoding="utf-8")
     for table in re.findall(r"^\| setting \|.*\n\|[-|:]+\n((?:\|.*\n)+)", text, re.M):
         named = [re.search(r"`(\w+)`", line.split("|")[1]) for line in table.splitlines()]
@@ -220,6 +220,7 @@ PAGES_THAT_RUN = [
     DOCS / "quickstart.md",
     *sorted((DOCS / "guide").glob("*.md")),
 ]
+BUDGET = re.compile(r"""(--budget |budget=")\d+m""")  # pages have minutes, tests have seconds
 BLOCK = re.compile(r"(<!-- not run: [^>]+ -->\n)?^```(python|bash)\n(.*?)^```", re.M | re.S)
 
 
@@ -260,6 +261,7 @@ def test_commands_and_python_of_a_page_run(page, desk, tmp_path):
     for skipped, language, block in BLOCK.findall(page.read_text(encoding="utf-8")):
         if skipped:
             continue
+        block = BUDGET.sub(r"\g<1>3s", block)
         if language == "bash":
             run_commands(block, folder)
         else:

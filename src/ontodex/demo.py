@@ -13,6 +13,7 @@ from ontodex.runs.folder import is_finished
 HEADLINE = ("P@1", "P@3", "P@5", "nDCG@5", "MiF")
 # Sized for two thousand short articles and a CPU; the defaults are for tens of thousands and a GPU.
 SETTINGS: dict[str, Table] = {
+    "auto": {"budget": "60s", "refit": True},
     "attentionxml": {
         "hidden": 128, "width": 128, "value": 128, "bag": 512,
         "loop": {"batch_size": 32, "epochs": 15},
@@ -36,6 +37,8 @@ def run_demo(out: Path, model: str, *, say: Callable[[str], object]) -> None:
         metrics = ontodex.evaluate(run, test, report=True)
         shown = "  ".join(f"{key} {100 * metrics[key]:.1f}" for key in HEADLINE)
         say(f"{name:12} trained in {run.about['train_seconds']:5.1f} s   test: {shown}")
+    if model == "auto":
+        say(f"what auto tried, and why it chose these: {out / model / 'auto.html'}")
     for doc in list(test)[:3]:
         say(f"\n{doc.text}\n")
         for suggestion in run.suggest(doc, limit=5):

@@ -143,3 +143,28 @@ def test_the_text_of_a_page_is_read_and_a_damaged_pdf_is_refused(folder, tmp_pat
     answer = CliRunner().invoke(app, ["suggest", str(folder), str(tmp_path / "a.pdf")])
     assert isinstance(answer.exception, DataError)
     assert str(answer.exception).startswith(f"{tmp_path / 'a.pdf'}: not a readable PDF")
+
+
+def test_train_chooses_the_members_of_a_consensus_from_runs(tmp_path):
+    names = ("popularity", "knn", "lexical")
+    for name in names:
+        small_run(tmp_path / name, name)
+    lines = [
+        json.dumps({"id": str(i), "text": text, "labels": [label]})
+        for i, (text, label) in enumerate(
+            [("trout", "fish"), ("leaves", "oak"), ("newt", "newt")] * 4
+        )
+    ]
+    (tmp_path / "dev.jsonl").write_text("\n".join(lines) + "\n")
+    runs = [str(tmp_path / name) for name in (*names, "popularity")]  # the copy adds nothing
+    common = ["--train", "dev.jsonl", "--dev", "dev.jsonl", "--out", "both"]
+    done = run_command("train", "--model", "consensus", "--runs", *runs, *common, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "runs chosen on 12 dev documents" in done.stderr
+    assert "popularity" in done.stderr
+    assert "left out: adds less than" in done.stderr
+    wrong = run_command("train", "--model", "knn", "--runs", *runs, *common, cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "say --model consensus" in wrong.stderr
+    stray = run_command("train", "--model", "knn", "stray", *common, cwd=tmp_path)
+    assert "takes options only, not 'stray'" in stray.stderr

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from ontodex.evaluation.ranking import (
     compute_propensities,
     compute_propensity_gains,
+    f1,
     find_hits,
     ndcg,
     precision,
@@ -39,6 +40,11 @@ def test_precision_at_3_of_two_documents_by_hand(two):
 
 def test_recall_at_2_divides_by_all_true_labels(two):
     assert score_documents(recall, 2, *two) == pytest.approx([1 / 3, 1 / 1])
+
+
+def test_f1_at_k_is_the_harmonic_mean_of_precision_and_recall(two):
+    # P@3 = 2/3 and R@3 = 2/3; P@3 = 1/3 and R@3 = 1
+    assert score_documents(f1, 3, *two) == pytest.approx([2 / 3, 1 / 2])
 
 
 def test_r_precision_divides_by_k_or_by_fewer_true_labels(two):

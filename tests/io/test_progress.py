@@ -37,3 +37,22 @@ def test_a_long_description_is_cut_but_status_count_and_times_are_whole(capsys):
 def test_brackets_of_a_file_name_are_no_markup(capsys):
     assert list(progress.track([1], "reading [/b] a.jsonl")) == [1]
     assert last_line(capsys).startswith("reading [/b] a.jsonl ")
+
+
+def test_a_bar_opened_while_another_is_drawn_is_a_line_below_it(capsys):
+    outer = progress.Bar("searching", 10)
+    inner = progress.Bar("solving", 4)
+    inner.advance()
+    outer.move_to(7)
+    outer._bar.refresh()
+    lines = [
+        line for line in re.split(r"[\r\n]+", re.sub(CONTROL, "", capsys.readouterr().err)) if line
+    ]
+    assert lines[-2].startswith("searching")
+    assert "7/10" in lines[-2]
+    assert lines[-1].startswith("solving")
+    inner.close()
+    assert not inner.visible
+    outer.close()
+    assert list(progress.track([1], "afterwards")) == [1]
+    assert last_line(capsys).startswith("afterwards")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ontodex.config import dump
-from ontodex.errors import ConfigError, RunError
+from ontodex.errors import ConfigError, DataError, RunError
 from ontodex.models.baselines.lexical import LexicalConfig, LexicalSystem
 from ontodex.models.baselines.popularity import PopularityConfig, PopularitySystem
 from ontodex.models.consensus import Consensus, ConsensusConfig, merge_spans
@@ -273,6 +273,34 @@ def test_weights_chosen_on_dev_come_with_a_calibration_that_is_saved(folders, tm
     consensus.save(tmp_path)
     again = Consensus.load(tmp_path, LABELS).rank(TRAIN, 4)
     np.testing.assert_array_equal(again.probabilities, ranking.probabilities)
+
+
+def test_members_and_weights_are_selected_on_dev_and_saved(folders, tmp_path, caplog):
+    dev = Corpus.of(
+        Doc(str(i), {"body": f"once a {word}, and much else that has no name"}, labels=(word,))
+        for i, word in enumerate(["owl"] * 8 + ["dog"] * 2)
+    )
+    settings = ConsensusConfig(members=(*folders, folders[1]), weights="select", join="best")
+    with caplog.at_level("INFO"):
+        consensus = Consensus(settings)
+        consensus.fit(TRAIN, dev, LABELS)
+    # lexical finds every name; popularity, given twice, knows only that cats are frequent
+    assert [member.folder.name for member in consensus.members] == ["lexical"]
+    assert "1 of 3 runs chosen on 10 dev documents" in caplog.text
+    assert caplog.text.count("left out: adds less than") == 2
+    consensus.save(tmp_path)
+    again = Consensus.load(tmp_path, LABELS)
+    assert again.join == consensus.join
+    np.testing.assert_array_equal(
+        again.rank(dev, 4).probabilities, consensus.rank(dev, 4).probabilities
+    )
+
+
+def test_members_cannot_be_selected_without_labelled_dev_documents(folders):
+    with pytest.raises(DataError, match="no dev document has a label"):
+        Consensus(ConsensusConfig(members=folders, weights="select")).fit(TRAIN, DOCS, LABELS)
+    with pytest.raises(ValueError, match="need weights"):
+        ConsensusConfig(max_latency=50)
 
 
 def test_members_that_are_missing_or_too_few_are_refused(folders):

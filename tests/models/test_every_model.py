@@ -64,6 +64,7 @@ EXEMPT: dict[str, dict[str, str]] = {
     "xmlrnn": {"text only": "it reads words"},
     "xmlcnn": {"text only": "it reads words"},
     "bowcnn": {"text only": "it reads words"},
+    "auto": {"same bits": "it records the seconds that its trials took"},
     "consensus": {
         "overfits": "it learns nothing; its members did",
         "renamed labels": "its members keep the labels they were trained on",

@@ -3,12 +3,13 @@
     app       the program: shared options, output, errors as one sentence and exit code 2
     corpora   demo, data, ontology, convert, check, prepare
     runs      train, evaluate, suggest, explain, index, compare, experiment, update
+    search    auto, tune, systems, settings
     service   serve, learn, keys
 
 Nothing heavy is imported here, so that `ontodex --help` answers at once.
 """
 
-from ontodex.cli import corpora, runs, service
+from ontodex.cli import corpora, runs, search, service
 from ontodex.cli.app import app, main
 
-__all__ = ["app", "corpora", "main", "runs", "service"]
+__all__ = ["app", "corpora", "main", "runs", "search", "service"]

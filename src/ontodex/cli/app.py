@@ -44,9 +44,16 @@ Set = Annotated[
 ]
 
 
+class _StderrHandler(logging.Handler):
+    """Write messages to what is standard error at the time: a bar puts them above itself."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        sys.stderr.write(f"{self.format(record)}\n")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; an error is one sentence and exit code 2, never a traceback."""
-    logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
+    logging.basicConfig(format="%(message)s", level=logging.INFO, handlers=[_StderrHandler()])
     for name in ("gensim", "faiss"):  # they log every pass and every file that they try
         logging.getLogger(name).setLevel(logging.WARNING)
     progress.show_bars()

@@ -22,11 +22,11 @@ app.add_typer(ontology_app, name="ontology")
 @app.command()
 def demo(
     out: Annotated[Path, Argument(help="Folder for the sample and the runs.")] = Path("demo"),
-    model: Annotated[str, Option(help="Which system to train.")] = "parabel",
+    model: Annotated[str, Option(help="Which system to train; see `ontodex systems`.")] = "auto",
 ) -> None:
     """Train, evaluate and suggest on the bundled sample, in about a minute.
 
-    Other systems than parabel may take longer: levelwise six to ten minutes on one core.
+    Other systems than auto may take longer: levelwise six to ten minutes on one core.
 
     ontodex demo
     """

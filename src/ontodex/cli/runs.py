@@ -36,6 +36,11 @@ def train(
     model: Annotated[str | None, Option("--model", help="System; see docs/papers.")] = None,
     dev: Annotated[Path | None, Option("--dev", help="Else a tenth of train is set aside.")] = None,
     ontology: OntologyPath = None,
+    runs: Annotated[
+        list[Path] | None,
+        Option("--runs", metavar="RUN...", help="For consensus: runs to choose members from."),
+    ] = None,
+    more_runs: Annotated[list[Path] | None, Argument(hidden=True)] = None,
     config: Annotated[Path | None, Option("--config", help="Settings as TOML.")] = None,
     set_: Set = None,
     device: Device = "auto",
@@ -43,10 +48,15 @@ def train(
     """Train a system and write a run folder. Started again after a kill, it continues.
 
     ontodex train --model popularity --train train.jsonl --ontology ontology.json --out runs/floor
+
+    With --runs, a consensus keeps the runs that help on dev, and says what each adds:
+
+    ontodex train --model consensus --runs runs/* --train train.jsonl --dev dev.jsonl --out runs/all
     """
     from ontodex.config import read as read_config
 
     named = [f"model.name={json.dumps(model)}"] if model else []
+    named += _name_members(model, runs or [], more_runs or [])
     tables = read_config(config, [*named, *(set_ or [])])
     run = ontodex.train(
         train=train,
@@ -62,6 +72,18 @@ def train(
         f"{about['model']}: {about['labels']:,} labels from {about['train']['documents']:,} "
         f"documents in {about['train_seconds']:.1f} s; run folder {out}"
     )
+
+
+def _name_members(model: str | None, runs: list[Path], more: list[Path]) -> list[str]:
+    """Return the settings of --runs. Of `--runs a b`, b arrives as an argument of the command."""
+    if more and not runs:
+        raise ConfigError(f"train takes options only, not {str(more[0])!r}", hint="see --help")
+    if not runs:
+        return []
+    if model != "consensus":
+        raise ConfigError("--runs names the members of a consensus", hint="say --model consensus")
+    members = json.dumps([str(run) for run in [*runs, *more]])
+    return [f"model.members={members}", "model.weights=select", "model.join=best"]
 
 
 @app.command()

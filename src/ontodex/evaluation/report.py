@@ -3,15 +3,12 @@
     headline metrics - common and rare labels - levels - threshold - probabilities -
     the system's own illustrations - best and worst labels - example documents - all metrics
 
-Documents and label names are untrusted: all text passes `_escape`.
+Documents and label names are untrusted: all text passes `escape_text`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +19,7 @@ from ontodex.evaluation import plots
 from ontodex.evaluation.groups import GroupScores
 from ontodex.evaluation.hierarchical import find_near_misses
 from ontodex.evaluation.metrics import Metrics
+from ontodex.evaluation.page import escape_text, make_html_page, make_table
 from ontodex.evaluation.ranking import count_gold_labels, find_hits
 from ontodex.evaluation.sets import Counts, count_by_document, count_by_label
 from ontodex.io.files import write_text
@@ -32,7 +30,6 @@ _TEXT_SHOWN = 700  # characters of an example document
 _LABELS_SHOWN = 10  # best, and as many worst
 _LEAST_GOLD = 5  # the metrics of a rarer label are not reliable
 _EXAMPLES = 6
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def write_report(
@@ -79,25 +76,12 @@ def write_report(
         *_examples(corpus, labels, gold, shown_sets, ancestors),
         *_all_metrics(metrics),
     ]
-    style = files("ontodex.evaluation").joinpath("report.css").read_text(encoding="utf-8")
-    policy = "default-src 'none'; style-src 'unsafe-inline'"
-    head = [
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{_escape(title)}</title><style>{style}</style></head><body>",
-    ]
-    write_text(path, "\n".join([*head, *body, "</body></html>"]) + "\n")
-
-
-def _escape(text: object) -> str:
-    """Return text for HTML: escaped, without characters that HTML forbids."""
-    return escape(_UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", str(text)))
+    write_text(path, make_html_page(title, body))
 
 
 def _head(title: str, metrics: Metrics, about: Mapping[str, str]) -> Iterator[str]:
     """Write the title, the size of the corpus and the facts about the run."""
-    yield f"<h1>{_escape(title)}</h1>"
+    yield f"<h1>{escape_text(title)}</h1>"
     counted = f"{metrics.documents:,} documents with {metrics.labels:,} different labels"
     left_out = (
         f"; {metrics.without_gold:,} documents without labels are left out"
@@ -113,7 +97,7 @@ def _head(title: str, metrics: Metrics, about: Mapping[str, str]) -> Iterator[st
     yield f'<p class="quiet">Measured on {counted}{left_out}{unknown}.</p>'
     if about:
         rows = " &middot; ".join(
-            f"{_escape(key)}: {_escape(value)}" for key, value in about.items()
+            f"{escape_text(key)}: {escape_text(value)}" for key, value in about.items()
         )
         yield f'<p class="quiet">{rows}</p>'
 
@@ -161,7 +145,7 @@ def _groups(title: str, sentence: str, head: str, groups: Sequence[GroupScores])
         [name, f"{g.labels:,}", f"{g.documents:,}", *(f"{g.values[m]:.1%}" for m in metrics)]
         for name, g in zip(names, groups, strict=True)
     ]
-    yield from _table([head, "labels", "documents", *metrics], rows)
+    yield from make_table([head, "labels", "documents", *metrics], rows)
 
 
 def _threshold(metrics: Metrics) -> Iterator[str]:
@@ -207,7 +191,7 @@ def _probabilities(metrics: Metrics) -> Iterator[str]:
 
 def _illustration(shown: Illustration) -> Iterator[str]:
     """Write one of the system's own plots."""
-    yield f"<h2>{_escape(shown.title)}</h2><p>{_escape(shown.sentence)}</p>"
+    yield f"<h2>{escape_text(shown.title)}</h2><p>{escape_text(shown.sentence)}</p>"
     for panel in shown.panels:
         plot = plots.draw_lines(
             panel.x,
@@ -216,7 +200,7 @@ def _illustration(shown: Illustration) -> Iterator[str]:
             x_name=shown.x_name,
             most=max(panel.x, default=1.0),
         )
-        yield f"<h3>{_escape(panel.name)}</h3><figure>{plot}</figure>"
+        yield f"<h3>{escape_text(panel.name)}</h3><figure>{plot}</figure>"
 
 
 def _labels(labels: LabelSpace, counts: Counts) -> Iterator[str]:
@@ -243,18 +227,18 @@ def _labels(labels: LabelSpace, counts: Counts) -> Iterator[str]:
             for column in columns
         ]
         yield f"<h3>{title}</h3>"
-        yield from _table(head, rows, first_is_html=True)
+        yield from make_table(head, rows, first_is_html=True)
 
 
 def _label(labels: LabelSpace, column: int, *, probability: str = "") -> str:
     """Return the name, the probability if there is one, and the place in the ontology, as HTML."""
     if column >= len(labels):
         return '<span class="quiet">a label unknown to the system</span>'
-    parts = [f'<span class="name">{_escape(labels.name(column))}</span>']
+    parts = [f'<span class="name">{escape_text(labels.name(column))}</span>']
     if probability:
         parts.append(f"<small>{probability}</small>")
     if above := _place(labels, column):
-        parts.append(f'<span class="place name">{_escape(above)}</span>')
+        parts.append(f'<span class="place name">{escape_text(above)}</span>')
     return " ".join(parts)
 
 
@@ -285,7 +269,7 @@ def _examples(
     for i, row in enumerate(rows):
         doc = corpus[int(row)]
         text = doc.text[:_TEXT_SHOWN] + ("…" if len(doc.text) > _TEXT_SHOWN else "")
-        yield f'<article><h3>{_escape(doc.id)}</h3><p class="text">{_escape(text)}</p>'
+        yield f'<article><h3>{escape_text(doc.id)}</h3><p class="text">{escape_text(text)}</p>'
         yield '<ul class="labels">'
         predicted = label_sets.columns[i]
         for rank in np.flatnonzero(predicted >= 0):
@@ -321,7 +305,7 @@ def _all_metrics(metrics: Metrics) -> Iterator[str]:
         interval = metrics.intervals.get(name)
         between = f"{interval.low:.4f} to {interval.high:.4f}" if interval else ""
         rows.append([name, f"{value:.4f}", between])
-    yield from _table(["metric", "value", "95% interval"], rows)
+    yield from make_table(["metric", "value", "95% interval"], rows)
     if metrics.by_occurrence:
         yield "<p>AUC and AUPR by occurrence in these documents. Labels outside a ranking are tied "
         yield "at 0: compare only with values made the same way.</p>"
@@ -332,19 +316,5 @@ def _all_metrics(metrics: Metrics) -> Iterator[str]:
              f"{g.aupr:.4f}"]
             for g in groups
         ]  # fmt: skip
-        yield from _table(head, rows)
+        yield from make_table(head, rows)
     yield "</details>"
-
-
-def _table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], *, first_is_html: bool = False
-) -> Iterator[str]:
-    """Write a table whose first column is text and the others are numbers."""
-    yield '<div class="wide"><table><thead><tr>'
-    yield f"<th>{_escape(head[0])}</th>"
-    yield "".join(f'<th class="number">{_escape(cell)}</th>' for cell in head[1:])
-    yield "</tr></thead><tbody>"
-    for first, *numbers in rows:
-        cells = "".join(f'<td class="number">{_escape(cell)}</td>' for cell in numbers)
-        yield f"<tr><td>{first if first_is_html else _escape(first)}</td>{cells}</tr>"
-    yield "</tbody></table></div>"

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _shown = False
+_drawn: Progress | None = None  # the bar on the screen; bars opened meanwhile are lines below it
 
 
 def show_bars() -> None:
@@ -26,9 +27,15 @@ class Bar:
     """A bar that the caller advances; it draws nothing unless bars are shown."""
 
     def __init__(self, description: str, total: int | None, done: int = 0) -> None:
+        global _drawn
         self._bar: Progress | None = None
         self._task: TaskID | None = None
+        self._is_first = False
         if not _shown:
+            return
+        if _drawn is not None:
+            self._bar = _drawn
+            self._task = _drawn.add_task(description, total=total, completed=done, status="")
             return
         from rich.console import Console
         from rich.progress import (
@@ -58,6 +65,7 @@ class Bar:
             expand=True,
         )
         self._bar.start()
+        _drawn, self._is_first = self._bar, True
         self._task = self._bar.add_task(description, total=total, completed=done, status="")
 
     @property
@@ -68,14 +76,24 @@ class Bar:
         if self._bar is not None and self._task is not None:
             self._bar.advance(self._task)
 
+    def move_to(self, done: int) -> None:
+        """Set how much is done."""
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=done)
+
     def set_status(self, text: str) -> None:
         """Show a short text behind the description."""
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, status=text)
 
     def close(self) -> None:
-        if self._bar is not None:
+        global _drawn
+        if self._bar is not None and self._is_first:
             self._bar.stop()
+            _drawn = None
+        elif self._bar is not None and self._task is not None:
+            self._bar.remove_task(self._task)
+        self._bar = None
 
 
 def track(items: Iterable[T], description: str, total: int | None = None) -> Iterator[T]:

@@ -34,6 +34,7 @@ MODELS = {
     "levelwise": "ontodex.models.levelwise.system:Levelwise",
     "rankae": "ontodex.models.rankae.system:RankAESystem",
     "consensus": "ontodex.models.consensus:Consensus",
+    "auto": "ontodex.models.auto.system:AutoSystem",
 }
 
 # Written by a command, not trained.

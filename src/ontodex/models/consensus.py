@@ -2,10 +2,11 @@
 
     documents ─ each member's ranking ─ columns by concept id ─ 1 - prod (1 - P_i)^w_i ─ P(label)
 
-w_i = 1 is the paper's equation. `join = "odds"` takes the mean of the members' log-odds instead, so
-that all members count. Members may have different label spaces: labels are matched by concept id. A
-label that a member does not rank has P_i = 0. In the mean, members that do not have the concept are
-left out. The run folder holds copies of its members, so it is complete.
+w_i = 1 is the paper's equation. Other joins take a mean, so that all members count (joins.py).
+Weights, and which runs become members, can be chosen on dev (member_selection.py). Members may have
+different label spaces: labels are matched by concept id. A label that a member does not rank has
+P_i = 0. In a mean, members that do not have the concept are left out. The run folder holds copies
+of its members, so it is complete.
 """
 
 from __future__ import annotations
@@ -21,27 +22,32 @@ from typing import ClassVar, Literal, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.special import expit, logit
 
+from ontodex.config import Table, check_least, dump
 from ontodex.decide.calibrate import Calibration
-from ontodex.errors import ConfigError, RunError, UntrainedError
-from ontodex.evaluation.ranking import ndcg, score_documents
+from ontodex.errors import ConfigError, DataError, RunError, UntrainedError
 from ontodex.io.files import write_text
 from ontodex.io.json_schema import load_json
 from ontodex.io.tensors import MAX_WEIGHT
 from ontodex.models import find_model
 from ontodex.models.interface import Describes, Explains, Model
+from ontodex.models.joins import JOINS, Join, compute_evidence, compute_probability
+from ontodex.models.member_selection import (
+    CandidateTable,
+    JoinedScores,
+    Selection,
+    measure_latency,
+    select_members,
+    tune_weights,
+)
 from ontodex.ontology.levels import compute_label_levels
 from ontodex.ontology.open import read_ontology
-from ontodex.runs.folder import load_config, load_labels, verify_folder
-from ontodex.types import Corpus, Doc, LabelSpace, Ranking
+from ontodex.runs.folder import load_config, load_labels, save_labels, verify_folder
+from ontodex.types import Corpus, Doc, LabelSpace, Ontology, Ranking
 from ontodex.types.answers import Illustration, Span
 
 logger = logging.getLogger(__name__)
 
-Join = Literal["any", "odds"]
-FLOOR = 0.01  # least probability whose log-odds are taken; lower ones are not reliable
-FLOOR_ODDS = float(logit(FLOOR))
 EXPONENTS = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0)  # tried for each member on dev
 # The files of a member's run folder that loading needs; the others are about its training.
 MEMBER_FILES = ("config.toml", "labels.tsv", "ontology.json", "model")
@@ -53,13 +59,19 @@ class ConsensusConfig:
 
     # Only training reads the paths; the folders are copied, so paths are not stored.
     members: tuple[str, ...] = field(default=(), metadata={"stored": False})  # run folders
-    join: Join = "any"  # any: 1 - prod (1 - P_i), the paper; odds: the mean of log-odds
-    weights: Literal["equal", "dev"] = "equal"  # equal: 1 each (the paper); dev: chosen on dev
+    # any: 1 - prod (1 - P_i), the paper; odds: the mean of log-odds; mean: the mean of
+    # probabilities; best: with weights = "select", the best of the three on dev
+    join: Join | Literal["best"] = "any"
+    # equal: 1 each (the paper); dev: chosen on dev; select: members and weights chosen on dev
+    weights: Literal["equal", "dev", "select"] = "equal"
+    max_latency: float = 0.0  # select: ms for one document, all members together; 0 = any
     depth: int = 100  # ranks taken from each member
 
     def __post_init__(self) -> None:
-        if self.depth < 1:
-            raise ValueError(f"depth must be at least 1, not {self.depth}")
+        check_least(self, 1, "depth")
+        check_least(self, 0, "max_latency")
+        if self.weights != "select" and (self.join == "best" or self.max_latency):
+            raise ValueError('join = "best" and max_latency need weights = "select"')
 
 
 @dataclass(frozen=True)
@@ -98,6 +110,28 @@ class StoredMember:
     model: Model
 
 
+@dataclass(frozen=True, eq=False)
+class FittedMember:
+    """A member that was trained in this process and has no run folder of its own."""
+
+    labels: LabelSpace
+    model: Model
+    name: str  # of its system
+    settings: Table  # those that differ from the defaults
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.name)
+
+    def write(self, folder: Path) -> None:
+        """Write what `read_member` reads. The ontology is that of the consensus."""
+        (folder / "model").mkdir(parents=True, exist_ok=True)
+        table = {"name": self.name, **self.settings}  # only its name is read again
+        write_text(folder / "config.toml", dump({"model": table}))
+        save_labels(self.labels, folder / "labels.tsv")
+        self.model.save(folder / "model")
+
+
 def find_system(folder: Path) -> type[Model]:
     """Return the class of the system in a run folder or in a copy inside a consensus."""
     name = load_config(folder).get("model", {}).get("name")
@@ -106,10 +140,14 @@ def find_system(folder: Path) -> type[Model]:
     return find_model(name)
 
 
-def read_member(folder: Path, *, device: str) -> StoredMember:
-    """Load the system of a run folder or of a copy inside a consensus."""
+def read_member(folder: Path, *, device: str, ontology: Ontology | None = None) -> StoredMember:
+    """Load the system of a run folder or of a copy inside a consensus.
+
+    A folder without an ontology of its own takes the given one.
+    """
     vocabulary = folder / "ontology.json"
-    ontology = read_ontology(vocabulary, "json") if vocabulary.exists() else None
+    if vocabulary.exists():
+        ontology = read_ontology(vocabulary, "json")
     labels = load_labels(folder / "labels.tsv", ontology)
     return StoredMember(
         folder, labels, find_system(folder).load(folder / "model", labels, device=device)
@@ -134,6 +172,7 @@ class Consensus:
 
     def __init__(self, config: ConsensusConfig, *, device: str = "cpu") -> None:
         self.config, self.device = config, device
+        self.join: Join = "any" if config.join == "best" else config.join
         self.members: Sequence[Member] = ()
         self.weights: NDArray[np.float64] = np.empty(0)
         self.calibration = Calibration.identity()
@@ -175,7 +214,7 @@ class Consensus:
                 logger.info("%s: %d labels are not in the consensus", member.folder, missing)
 
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
-        """Load the members; with `weights = "dev"`, choose their weights on dev."""
+        """Load the members; choose their weights on dev, or some of them, where asked to."""
         folders = [Path(folder) for folder in self.config.members]
         if len(folders) < 2:
             raise ConfigError(
@@ -192,45 +231,43 @@ class Consensus:
                 )
         members = [read_member(folder, device=self.device) for folder in folders]
         self._set_members(members, labels, np.ones(len(members)))
-        if self.config.weights == "dev" and len(dev):
-            gold = labels.gold(dev)
-            has_labels = np.diff(gold.indptr) > 0
-            self.fit_weights(dev.select(has_labels), csr_array(gold[has_labels]))
+        gold = labels.gold(dev)
+        has_labels = np.diff(gold.indptr) > 0
+        dev, gold = dev.select(has_labels), csr_array(gold[has_labels])
+        if self.config.weights == "dev":
+            self.fit_weights(dev, gold)
+        elif self.config.weights == "select":
+            self._select(dev, gold)
 
     def rank(self, corpus: Corpus, k: int) -> Ranking:
-        evidence = self._collect_evidence(corpus, max(k, self.config.depth))
-        return self.calibration.apply(self._combine(evidence, self.weights, k))
+        found = self._collect(corpus, max(k, self.config.depth))
+        return self.calibration.apply(self._combine(found, self.weights, k))
 
-    def _collect_evidence(self, corpus: Corpus, depth: int) -> list[csr_array]:
-        """Return for each member (documents, our columns); 0 for a label it does not rank."""
+    def _collect(self, corpus: Corpus, depth: int) -> list[csr_array]:
+        """Return each member's probabilities (documents, our columns)."""
         if self._labels is None:
             raise UntrainedError("consensus")
-        n_labels = len(self._labels)
-        transform = {"any": _log_complement, "odds": _log_odds_above_floor}[self.config.join]
-        evidence = []
+        shape = (len(corpus), len(self._labels))
+        found = []
         for member, columns in zip(self.members, self._columns, strict=True):
             ranking = member.model.rank(corpus, min(depth, len(member.labels)))
             ours = np.append(columns, -1)[ranking.columns]  # padding (-1) stays padding
             rows, ranks = np.nonzero(ours >= 0)
-            values = transform(ranking.probabilities[rows, ranks].astype(np.float64))
-            shape = (len(corpus), n_labels)
-            evidence.append(csr_array((values, (rows, ours[rows, ranks])), shape=shape))
-        return evidence
+            values = ranking.probabilities[rows, ranks].astype(np.float64)
+            found.append(csr_array((values, (rows, ours[rows, ranks])), shape=shape))
+        return found
 
-    def _combine(
-        self, evidence: Sequence[csr_array], weights: NDArray[np.float64], k: int
-    ) -> Ranking:
+    def _combine(self, found: Sequence[csr_array], weights: NDArray[np.float64], k: int) -> Ranking:
         """Return the k best labels by the weighted sum of the members' evidence."""
-        total = csr_array(evidence[0].shape, dtype=np.float64)
-        for matrix, weight in zip(evidence, weights, strict=True):
+        total = csr_array(found[0].shape, dtype=np.float64)
+        for matrix, weight in zip(found, weights, strict=True):
             if weight > 0:
-                total = total + weight * matrix
-        if self.config.join == "odds":
-            # Total weight of the members that have a column.
-            column_weight = weights @ self._has_label
-            total.data = expit(total.data / column_weight[total.indices] + FLOOR_ODDS)
-        else:
-            total.data = -np.expm1(total.data)
+                evidence = matrix.copy()
+                evidence.data = compute_evidence(matrix.data, self.join)
+                total = total + weight * evidence
+        # Total weight of the members that have a column.
+        column_weight = (weights @ self._has_label)[total.indices]
+        total.data = compute_probability(total.data, column_weight, self.join)
         return Ranking.of_sparse(total, k)
 
     def fit_weights(self, dev: Corpus, gold: csr_array) -> None:
@@ -240,25 +277,56 @@ class Consensus:
         """
         if not len(dev):
             return
-        evidence = self._collect_evidence(dev, self.config.depth)
+        found = self._collect(dev, self.config.depth)
+        scores = JoinedScores(CandidateTable.of(found, gold, self._has_label), self.join)
+        self.weights, _ = tune_weights(scores, np.ones(len(self.members)), EXPONENTS)
+        self.calibrate(found, gold)
 
-        def score(weights: NDArray[np.float64]) -> float:
-            return float(score_documents(ndcg, 5, gold, self._combine(evidence, weights, 5)).mean())
+    def _select(self, dev: Corpus, gold: csr_array) -> None:
+        """Keep the members that help on dev, with their weights; log what each adds."""
+        if not len(dev):
+            raise DataError(
+                "no dev document has a label, so members cannot be chosen",
+                hint="give labelled documents with --dev, or --set model.weights=equal",
+            )
+        found = self._collect(dev, self.config.depth)
+        limit = self.config.max_latency / 1000
+        latencies = [measure_latency(one.model, dev) for one in self.members] if limit else []
+        joins = JOINS if self.config.join == "best" else (self.join,)
+        selection = select_members(
+            CandidateTable.of(found, gold, self._has_label),
+            joins=joins,
+            latencies=latencies,
+            max_latency=limit,
+        )
+        for line in selection.describe([str(member.folder) for member in self.members]):
+            logger.info("%s", line)
+        logger.info(
+            "%d of %d runs chosen on %s dev documents, join %s: nDCG@5 %.2f",
+            len(selection.chosen), len(self.members), f"{len(dev):,}", selection.join,
+            100 * selection.score,
+        )  # fmt: skip
+        self._keep(selection)
+        self.calibrate([found[member] for member in selection.chosen], gold)
 
-        best = np.ones(len(self.members))
-        best_score = score(best)
-        has_changed = True
-        while has_changed:
-            has_changed = False
-            for member in range(len(best)):
-                for exponent in EXPONENTS:
-                    tried = best.copy()
-                    tried[member] = exponent
-                    value = score(tried)
-                    if value > best_score:
-                        best, best_score, has_changed = tried, value, True
-        self.weights = best
-        self.calibration = Calibration.fit(self._combine(evidence, best, self.config.depth), gold)
+    def _keep(self, selection: Selection) -> None:
+        """Keep only the chosen members, with the chosen join and weights."""
+        assert self._labels is not None
+        self.join = selection.join
+        members = [self.members[member] for member in selection.chosen]
+        weights = np.array([selection.weights[member] for member in selection.chosen])
+        self._set_members(members, self._labels, weights)
+
+    def calibrate(self, found: Sequence[csr_array], gold: csr_array) -> Ranking:
+        """Calibrate on the members' probabilities (documents, our columns) for documents that they
+        were not trained on; return the calibrated ranking of these documents."""
+        ranking = self._combine(found, self.weights, self.config.depth)
+        self.calibration = Calibration.fit(ranking, gold)
+        return self.calibration.apply(ranking)
+
+    def replace_members(self, members: Sequence[Member], labels: LabelSpace) -> None:
+        """Take other trainings of the same systems; weights and calibration stay."""
+        self._set_members(members, labels, self.weights)
 
     def explain(self, doc: Doc, column: int) -> Sequence[Span]:
         """Return the spans of all members that explain, scaled to the weights of the members."""
@@ -283,13 +351,17 @@ class Consensus:
         """Write the weights and copies of the members."""
         table = {
             "depth": self.config.depth,
-            "join": self.config.join,
+            "join": self.join,
             "weights": self.weights.tolist(),
             "calibration": self.calibration.to_json(),
         }
         write_text(folder / "consensus.json", json.dumps(table) + "\n")
         for number, member in enumerate(self.members):
-            copy_member(member.folder, folder / "members" / str(number))
+            copy = folder / "members" / str(number)
+            if isinstance(member, FittedMember):
+                member.write(copy)
+            else:
+                copy_member(member.folder, copy)
 
     @classmethod
     def reads_keywords(cls, folder: Path) -> bool:
@@ -314,23 +386,12 @@ class Consensus:
         weights = np.array(about.weights, dtype=np.float64)
         model = cls(ConsensusConfig(depth=about.depth, join=about.join), device=device)
         members = [
-            read_member(folder / "members" / str(number), device=device)
+            read_member(folder / "members" / str(number), device=device, ontology=labels.ontology)
             for number in range(len(weights))
         ]
         model._set_members(members, labels, weights)
         model.calibration = about.calibration
         return model
-
-
-def _log_complement(p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return log(1 - P), -inf for P = 1."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log1p(-p))
-
-
-def _log_odds_above_floor(p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the log-odds minus those of the floor, so that an unranked label has 0."""
-    return np.asarray(logit(np.clip(p, FLOOR, 1 - 1e-6)) - FLOOR_ODDS)
 
 
 def merge_spans(spans: Sequence[Span]) -> list[Span]:

@@ -1,7 +1,7 @@
 """The interface of every system: documents in, ranking out.
 
-`Model` is what every system implements. The other six protocols are optional abilities; callers ask
-for them with `isinstance` on a system or, where no attribute is part of them, `issubclass` on its
+`Model` is what every system implements. The other protocols are optional abilities; callers ask for
+them with `isinstance` on a system or, where no attribute is part of them, `issubclass` on its
 class. A system's constructor takes its settings (the frozen dataclass in its `Config`) and a device
 name, and nothing learned.
 
@@ -11,11 +11,12 @@ name, and nothing learned.
     Resumes     continues an interrupted training
     Decides     predicts label sets by itself
     Describes   reports its levels, plots and inputs
+    Reports     writes pages about its training
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
@@ -128,4 +129,13 @@ class Describes(Protocol):
 
     def illustrations(self) -> Sequence[Illustration]:
         """Return the plots of the system for report.html."""
+        ...
+
+
+@runtime_checkable
+class Reports(Protocol):
+    """A system that has pages about its training, for people."""
+
+    def report_pages(self) -> Mapping[str, str]:
+        """Return the pages of the run folder, HTML by file name."""
         ...

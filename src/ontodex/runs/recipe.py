@@ -19,7 +19,8 @@ from ontodex.corpora.split import set_aside
 from ontodex.errors import DataError
 from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.device import choose_device, describe_machine, describe_thread_limit
-from ontodex.models.interface import Decides, Model, Refits, Resumes
+from ontodex.io.files import write_text
+from ontodex.models.interface import Decides, Model, Refits, Reports, Resumes
 from ontodex.ontology.open import read_ontology, write_ontology
 from ontodex.runs.claim import LOCK, claim_data, claim_folder, remove_work
 from ontodex.runs.documents import match_labels
@@ -246,6 +247,9 @@ def _save(
 
     (out / "model").mkdir(exist_ok=True)
     model.save(out / "model")
+    if isinstance(model, Reports):
+        for name, page in model.report_pages().items():
+            write_text(out / name, page)
     if ranking is None:  # the rule is never applied; only limit and ancestors are
         ranking = Ranking(np.empty((0, 0), np.int32), np.empty((0, 0), np.float32))
         dev = dev.select(np.arange(0))

@@ -286,6 +286,9 @@ class LexicalSystem:
         scorer = Scorer.fit(features, right, config.l2)
         self._loaded = _State(labels, names, depth, statistics, scorer)
 
+    def refit(self, train: Corpus, labels: LabelSpace) -> None:
+        self.fit(train, train.select(np.arange(0)), labels)  # dev decides nothing
+
     def rank(self, corpus: Corpus, k: int) -> Ranking:
         state = self._state
         found = gather_evidence(corpus, state.names, self.config)

@@ -1,0 +1,31 @@
+"""One line of advice for each system: what it is, and when to use it."""
+
+from __future__ import annotations
+
+from ontodex.models import MODELS
+
+ADVICE = {
+    "auto": "start here: finds and joins the systems below that suit your documents, within a time",
+    "linear": "the strongest single system on a CPU; one classifier for each label",
+    "bonsai": "wide label trees: faster than linear with tens of thousands of labels",
+    "parabel": "deep label trees: the fastest to train with very many labels",
+    "lexical": "finds names of concepts in texts; knows concepts without training documents",
+    "kernel": "kernel regression: for up to ten thousand documents, trained in seconds",
+    "knn": "labels of the most similar documents; takes new documents without training",
+    "consensus": "joins runs that you have trained; --runs chooses among them",
+    "attentionxml": "label attention over a BiLSTM; needs a GPU and tens of thousands of documents",
+    "lightattention": "label attention down a label tree: a GPU and very many labels",
+    "levelwise": "a network for each level of the ontology; predicts sets; a GPU and patience",
+    "rankae": "an auto-encoder of label sets, for noisy labels",
+    "dxml": "neighbours in a learned space; takes new documents without training",
+    "averaged": "averaged word vectors: a simple network to compare with",
+    "xmlrnn": "a baseline of the attentionxml paper: a BiLSTM with max pooling",
+    "xmlcnn": "a baseline of the attentionxml paper: convolutions with dynamic pooling",
+    "bowcnn": "a baseline of the rankae paper: convolutions over bags of words",
+    "popularity": "the most frequent labels for every document: the floor of any comparison",
+}
+
+
+def list_systems() -> dict[str, str]:
+    """Return the advice for every system, the ones to try first first."""
+    return ADVICE | {name: "see docs/papers" for name in MODELS if name not in ADVICE}

@@ -1,0 +1,84 @@
+"""Systems that suit a corpus, and the settings of each that are worth trying.
+
+`SPACE` is the whole search space: for each system, alternatives to its defaults in the order in
+which they are tried, the most rewarding first. `auto` and `tune` try these and nothing else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from ontodex.errors import ConfigError
+from ontodex.models import MODELS, find_model
+from ontodex.types import Corpus, LabelSpace
+
+Alternatives = tuple[tuple[str, Any], ...]
+
+_KERNEL_CELLS = 2 * 10**7  # documents x labels: the weights of `kernel` are dense
+_KERNEL_DOCUMENTS = 10_000
+_KNN_DOCUMENTS = 200_000  # it compares a text with every one of them
+_TREE_LABELS = 100  # fewer labels make no tree
+
+# Settings of words: every system that counts words has them.
+_WORDS: Alternatives = (("ngrams", 2), ("min_df", 1), ("min_df", 3))
+SPACE: dict[str, Alternatives] = {
+    "lexical": (("smooth", 20.0), ("smooth", 2.0), ("l2", 10.0)),
+    "linear": (*_WORDS, ("cost", 0.5), ("cost", 2.0), ("cost", 0.25)),
+    "bonsai": (*_WORDS, ("cost", 0.5), ("cost", 2.0), ("n_trees", 5)),
+    "parabel": (*_WORDS, ("cost", 0.5), ("cost", 2.0), ("n_trees", 5)),
+    "kernel": (*_WORDS, ("width", 1.0), ("width", 4.0)),
+    "knn": (*_WORDS,),
+}
+# Systems of one family err alike: the search first looks at one of each.
+FAMILIES = {"linear": "weights", "bonsai": "weights", "parabel": "weights", "kernel": "kernel"}
+
+
+def choose_systems(train: Corpus, labels: LabelSpace, device: str) -> dict[str, str]:
+    """Return every candidate with the reason why it is left out, "" for one that is tried."""
+    n_docs, n_labels, is_text = len(train), labels.n_seen, train.kind == "text"
+    has_names = labels.ontology is not None and any(labels.ontology.names.values())
+    reasons = {
+        "lexical": "" if is_text and has_names else "needs texts and an ontology with names",
+        "linear": "",
+        "bonsai": "" if n_labels >= _TREE_LABELS else f"for {_TREE_LABELS} labels or more",
+        "knn": "" if n_docs <= _KNN_DOCUMENTS else "compares a text with every document",
+        "kernel": "for smaller corpora",
+        "parabel": "" if n_labels >= _TREE_LABELS else f"for {_TREE_LABELS} labels or more",
+        "attentionxml": "needs a GPU",
+    }
+    if n_docs <= _KERNEL_DOCUMENTS and n_docs * n_labels <= _KERNEL_CELLS:
+        reasons["kernel"] = ""
+    if device.startswith("cuda") and is_text:
+        reasons["attentionxml"] = ""
+    return reasons
+
+
+def check_systems(names: Sequence[str]) -> None:
+    """Refuse candidates that cannot be trials."""
+    for name in names:
+        if name in ("auto", "consensus"):
+            raise ConfigError(f"[model] systems: {name!r} joins other systems and is no candidate")
+        find_model(name)
+
+
+def list_alternatives(system: str, kind: str) -> Alternatives:
+    """Return the settings to try for a system, in order; those of words only for texts."""
+    found = SPACE.get(system) or _list_network_alternatives(system)
+    words = {name for name, _ in _WORDS}
+    return tuple(pair for pair in found if kind == "text" or pair[0] not in words)
+
+
+def _list_network_alternatives(system: str) -> Alternatives:
+    """Return half and twice the learning rate, and other dropouts, for systems that have them."""
+    if system not in MODELS:
+        return ()
+    config = find_model(system).Config()
+    loop = getattr(config, "train", None)
+    found: list[tuple[str, Any]] = []
+    if dataclasses.is_dataclass(loop) and hasattr(loop, "lr"):
+        found += [("train.lr", loop.lr / 2), ("train.lr", loop.lr * 2)]
+    if hasattr(config, "dropout"):
+        found += [("dropout", value) for value in (0.2, 0.5) if value != config.dropout]
+    return tuple(found)

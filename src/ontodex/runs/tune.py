@@ -1,0 +1,106 @@
+"""Find better settings for the system of a run, and train it with them."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import shutil
+from pathlib import Path
+
+from ontodex.config import Table, merge_tables
+from ontodex.corpora.open import open_corpus
+from ontodex.corpora.split import set_aside
+from ontodex.errors import ConfigError, RunError
+from ontodex.io.device import choose_device
+from ontodex.io.durations import parse_duration
+from ontodex.io.files import write_text
+from ontodex.models.auto.budget import Budget
+from ontodex.models.auto.candidates import list_alternatives
+from ontodex.models.auto.halving import halve, list_configurations
+from ontodex.models.auto.page import make_tuning_page
+from ontodex.models.auto.rungs import make_rungs
+from ontodex.models.auto.search import Search
+from ontodex.models.auto.trials import TrialRunner, nest_settings
+from ontodex.ontology.open import read_ontology
+from ontodex.runs.folder import is_finished, load_config, verify_folder
+from ontodex.runs.recipe import train as train_run
+from ontodex.runs.run import RANKS, Run
+from ontodex.runs.settings import resolve
+from ontodex.types import Corpus, LabelSpace
+
+logger = logging.getLogger(__name__)
+
+
+def tune_run(
+    run: str | Path,
+    out: str | Path,
+    *,
+    train_corpus: str | Path | Corpus,
+    dev: str | Path | Corpus | None = None,
+    budget: str = "5m",
+    device: str = "auto",
+    seed: int = 1,
+) -> Run:
+    """Try settings of the system of `run` by successive halving; train the best into `out`.
+
+    The trials lie beside `out` until it is finished, so that a killed search continues.
+    """
+    run, out = Path(run), Path(out)
+    try:
+        clock = Budget(parse_duration(budget))
+    except ValueError as error:
+        raise ConfigError(f"--budget: {error}") from error
+    verify_folder(run)
+    if is_finished(out):
+        raise RunError(f"{out}: holds a finished run", hint="choose another --out")
+    tables = load_config(run)
+    name, start = _read_start(tables)
+    corpus = _open(train_corpus)
+    if not list_alternatives(name, corpus.kind):
+        raise ConfigError(
+            f"there are no settings to tune for the system {name!r}", hint="tune one of its members"
+        )
+    fitted, held_out = set_aside(corpus) if dev is None else (corpus, _open(dev))
+    vocabulary = run / "ontology.json"
+    ontology = read_ontology(vocabulary, "json") if vocabulary.exists() else None
+    labels = LabelSpace.of(fitted, ontology, min_count=resolve(tables).labels.min_count)
+    work = out.with_name(f".{out.name}.tune-{corpus.key[:12]}")
+    runner = TrialRunner(work, labels, device=choose_device(device), depth=RANKS)
+    rungs = make_rungs(fitted, held_out, labels, folds=0, seed=seed)
+    search = Search(runner, rungs, clock, documents=len(fitted) + len(held_out), final_fits=2)
+    best = halve(search, name, list_configurations(name, start, corpus.kind, seed=seed))
+    logger.info("chosen: %s, nDCG@5 %.2f on %s", best.name, 100 * best.ndcg, best.rung)
+    page = make_tuning_page(search.trials, best)
+    trained = train_run(
+        train=corpus,
+        dev=dev,
+        ontology=ontology,
+        out=out,
+        device=device,
+        config=merge_tables(tables, {"model": nest_settings(best.settings)}),
+    )
+    write_text(out / "tune.html", page)
+    shutil.rmtree(work, ignore_errors=True)
+    return trained
+
+
+def _open(corpus: str | Path | Corpus) -> Corpus:
+    return corpus if isinstance(corpus, Corpus) else open_corpus(corpus)
+
+
+def _read_start(tables: Table) -> tuple[str, Table]:
+    """Return the system of a run, and its settings that differ from the defaults."""
+    settings = resolve(tables, names_old=False)
+    given, default = (dataclasses.asdict(one) for one in (settings.model, type(settings.model)()))
+    return settings.name, dict(_list_changes(given, default))
+
+
+def _list_changes(given: Table, default: Table, prefix: str = "") -> list[tuple[str, object]]:
+    """Return the settings that differ, with dotted names for those of inner tables."""
+    changes: list[tuple[str, object]] = []
+    for key, value in given.items():
+        if isinstance(value, dict):
+            changes += _list_changes(value, default[key], f"{prefix}{key}.")
+        elif value != default[key]:
+            changes.append((f"{prefix}{key}", list(value) if isinstance(value, tuple) else value))
+    return changes

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ontodex.config import build
+from ontodex.errors import ConfigError
+from ontodex.models import MODELS, find_model
+from ontodex.models.auto.candidates import (
+    SPACE,
+    check_systems,
+    choose_systems,
+    list_alternatives,
+)
+from ontodex.models.auto.trials import nest_settings
+from ontodex.types import Corpus, Doc, LabelSpace
+
+
+def test_the_candidates_of_a_small_corpus_of_texts(make_corpus, ontology):
+    train = make_corpus(50, 1)
+    chosen = choose_systems(train, LabelSpace.of(train, ontology), "cpu")
+    assert {name for name, reason in chosen.items() if not reason} == {
+        "lexical", "linear", "kernel", "knn",
+    }  # fmt: skip
+    assert chosen["attentionxml"] == "needs a GPU"
+    assert "labels or more" in chosen["bonsai"]
+    assert not choose_systems(train, LabelSpace.of(train, ontology), "cuda")["attentionxml"]
+    without = choose_systems(train, LabelSpace.of(train), "cpu")
+    assert "ontology" in without["lexical"]
+
+
+def test_features_are_no_texts():
+    docs = [Doc(str(i), features={0: 1.0}, labels=("a",)) for i in range(4)]
+    corpus = Corpus.of(docs, n_features=2)
+    chosen = choose_systems(corpus, LabelSpace.of(corpus), "cuda")
+    assert chosen["lexical"]
+    assert chosen["attentionxml"]
+    names = {name for name, _ in list_alternatives("linear", "sparse")}
+    assert names == {"cost"}
+
+
+def test_a_kernel_whose_weights_would_not_fit_is_left_out(make_corpus):
+    train = make_corpus(30, 1)
+    many = LabelSpace(tuple(map(str, range(10**6))), np.ones(10**6, np.int64), 30)
+    assert choose_systems(train, many, "cpu")["kernel"]
+
+
+@pytest.mark.parametrize("system", [name for name in MODELS if name not in ("auto", "consensus")])
+def test_every_alternative_is_a_setting_and_no_default(system):
+    config = find_model(system).Config
+    for name, value in list_alternatives(system, "text"):
+        changed = build(config, nest_settings({name: value}), "model")
+        assert changed != config()
+    assert SPACE.keys() <= MODELS.keys()
+
+
+def test_systems_that_join_others_are_no_candidates():
+    check_systems(["linear", "lexical"])
+    with pytest.raises(ConfigError, match="'consensus' joins other systems"):
+        check_systems(["consensus"])
+    with pytest.raises(ConfigError, match="there is no system 'liner'"):
+        check_systems(["liner"])

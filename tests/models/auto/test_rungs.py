@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from ontodex.models.auto.rungs import make_rungs
+from ontodex.types import LabelSpace
+
+
+def test_a_large_dev_is_ranked_by_systems_that_learn_more_and_more_of_train(make_corpus):
+    train, dev = make_corpus(5_000, 1), make_corpus(600, 2)
+    labels = LabelSpace.of(train)
+    rungs = make_rungs(train, dev, labels, folds=0, seed=1)
+    assert [rung.documents for rung in rungs] == [1_250, 5_000]
+    assert all(len(rung.splits) == 1 for rung in rungs)
+    (last,) = rungs[-1].splits
+    assert last.train is train
+    assert last.labels is labels
+    assert rungs[-1].gold.shape[0] == 600
+    small = set(rungs[0].splits[0].train.ids)
+    assert small < set(train.ids)
+
+
+def test_with_a_small_dev_every_document_is_ranked_once_by_a_system_that_did_not_learn_it(
+    make_corpus,
+):
+    train, dev = make_corpus(40, 1), make_corpus(11, 2)
+    first, last = make_rungs(train, dev, LabelSpace.of(train), folds=0, seed=1)
+    assert len(first.splits) == 1
+    assert len(last.splits) == 5
+    ranked = [id_ for split in last.splits for id_ in split.held_out.ids]
+    assert sorted(ranked) == sorted([*train.ids, *dev.ids])
+    for split in last.splits:
+        assert not set(split.train.ids) & set(split.held_out.ids)
+        assert len(split.train) + len(split.held_out) == 51
+    assert last.gold.shape[0] == 51
+
+
+def test_labels_that_only_some_folds_have_keep_one_column(make_corpus):
+    train = make_corpus(30, 1)
+    labels = LabelSpace.of(train.select(range(20)))
+    *_, last = make_rungs(train, train.select([]), labels, folds=3, seed=1)
+    own = [doc.labels for split in last.splits for doc in split.held_out]
+    for row, names in enumerate(own):
+        columns = last.gold.indices[last.gold.indptr[row] : last.gold.indptr[row + 1]]
+        known = {labels.ids[column] for column in columns if column < len(labels)}
+        assert known == set(names) & set(labels.ids)
+        assert len(columns) == len(names)
+
+
+def test_one_document_ranks_itself(make_corpus):
+    one = make_corpus(1, 1)
+    (rung,) = make_rungs(one, one.select([]), LabelSpace.of(one), folds=0, seed=1)
+    assert rung.documents == 1

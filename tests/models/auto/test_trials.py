@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ontodex.errors import ConfigError
+from ontodex.evaluation.ranking import ndcg, score_documents
+from ontodex.models.auto.rungs import make_rungs
+from ontodex.models.auto.trials import TrialRunner, make_model, nest_settings
+from ontodex.types import LabelSpace
+
+
+@pytest.fixture
+def runner_and_rungs(make_corpus, tmp_path):
+    train, dev = make_corpus(60, 1), make_corpus(20, 2)
+    labels = LabelSpace.of(train)
+    rungs = make_rungs(train, dev, labels, folds=3, seed=1)
+    return TrialRunner(tmp_path, labels, device="cpu", depth=10), rungs
+
+
+def test_a_trial_is_measured_on_the_ranking_it_keeps(runner_and_rungs):
+    runner, (_, last) = runner_and_rungs
+    trial = runner.run("knn", {"min_df": 1}, last)
+    assert trial.name == "knn min_df=1"
+    assert trial.splits == 3
+    ranking = runner.load_ranking(trial)
+    assert len(ranking) == 80
+    expected = score_documents(ndcg, 5, last.gold, ranking).mean()
+    assert trial.ndcg == pytest.approx(expected)
+    assert 0.5 < trial.ndcg < 1
+
+
+def test_a_finished_trial_is_found_again_and_an_unfinished_one_is_not(runner_and_rungs):
+    runner, (first, _) = runner_and_rungs
+    assert runner.find("knn", {}, first) is None
+    trial = runner.run("knn", {}, first)
+    assert runner.find("knn", {}, first) == trial
+    assert runner.find("knn", {"min_df": 1}, first) is None
+    (Path(trial.folder) / "trial.json").unlink()
+    assert runner.find("knn", {}, first) is None
+
+
+def test_the_model_of_a_single_split_is_kept_and_loaded(make_corpus, tmp_path):
+    train, dev = make_corpus(60, 1), make_corpus(600, 2)
+    labels = LabelSpace.of(train)
+    (rung,) = make_rungs(train, dev, labels, folds=0, seed=1)
+    runner = TrialRunner(tmp_path, labels, device="cpu", depth=10)
+    trial = runner.run("knn", {}, rung)
+    again = runner.load_model(trial, train, dev).rank(dev, 10)
+    np.testing.assert_array_equal(again.columns, runner.load_ranking(trial).columns)
+
+
+def test_a_trial_that_fails_says_why_and_stops_nothing(runner_and_rungs):
+    runner, (first, _) = runner_and_rungs
+    trial = runner.run("lexical", {}, first)
+    assert "needs an ontology" in trial.failure
+    assert runner.find("lexical", {}, first) == trial
+
+
+def test_dotted_settings_belong_to_inner_tables():
+    assert nest_settings({"train.lr": 0.1, "train.epochs": 2, "width": 4}) == {
+        "train": {"lr": 0.1, "epochs": 2}, "width": 4,
+    }  # fmt: skip
+    assert make_model("attentionxml", {"train.lr": 0.25}, "cpu").config.train.lr == 0.25
+    with pytest.raises(ConfigError, match="has no setting 'widht'"):
+        make_model("kernel", {"widht": 1}, "cpu")
