@@ -24,7 +24,7 @@ VARIABLE = ("manifest.json", "log.jsonl", "clock.json")
 # Plans of jobs: written before the outputs, and again when these are complete.
 PLANS = ("prepared.json", "out.csv.job.json")
 SMALL = {
-    "attentionxml": {"hidden": 16, "width": 16, "value_dim": 16, "bag": 256},
+    "attentive": {"hidden": 16, "width": 16, "value_dim": 16, "bag": 256},
     "linear": {},
     "parabel": {},
 }
@@ -125,7 +125,7 @@ def list_jobs(inputs: Inputs) -> list[Job]:
     """Return the jobs of the commands that write files."""
     jobs = [_convert_job(inputs, ending) for ending in ("jsonl", "csv", "parquet", "corpus")]
     jobs.append(Job("prepare", _nothing, partial(_prepare_command, inputs)))
-    jobs += [_train_job(inputs, model) for model in ("linear", "parabel", "attentionxml")]
+    jobs += [_train_job(inputs, model) for model in ("linear", "parabel", "attentive")]
     update = partial(_update_command, inputs)
     jobs.append(Job("update", partial(_copy_run, inputs), update, "has taken these documents"))
     jobs.append(Job("learn", partial(_copy_decisions, inputs), _learn_command))
@@ -146,7 +146,7 @@ def _prepare_command(inputs: Inputs, folder: Path) -> list[str]:
 
 def _train_job(inputs: Inputs, model: str) -> Job:
     settings = {f"model.{key}": value for key, value in SMALL[model].items()}
-    if model == "attentionxml":
+    if model == "attentive":
         settings |= {f"model.train.{key}": value for key, value in LOOP.items()}
     more = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
 

@@ -1,6 +1,6 @@
 """Join a network's rankings with runs trained here (AttentionXML, Eq. 9), and print its tables.
 
-    python bench/consensus.py out/attentionxml.npz --runs runs/linear runs/parabel \
+    python bench/consensus.py out/attentive.npz --runs runs/linear runs/parabel \
         --dev dev.jsonl --test test.jsonl
 
 The .npz is what bench/train_and_rank.py kept of each seed on a GPU machine, where the linear runs

@@ -2,7 +2,7 @@
 
     python bench/lightattention.py corpora OUT --labels 10000 100000 1000000
     python bench/lightattention.py train OUT --labels 10000 100000 1000000 --steps 1500
-    python bench/lightattention.py train OUT --labels 100000 --steps 300 --model attentionxml
+    python bench/lightattention.py train OUT --labels 100000 --steps 300 --model attentive
     python bench/lightattention.py predict OUT --labels 10000 100000 1000000
 
 `corpora` makes ahead, on the CPU, the synthetic corpora of `train` (bench/synthetic.py; as many

@@ -177,7 +177,7 @@ def _systems_using(inside: Path) -> list[str]:
     return (
         exact
         or [name for name, home in MODELS.items() if home.startswith(f"{package}.")][:2]
-        or ["attentionxml", "linear"]
+        or ["attentive", "linear"]
     )
 
 

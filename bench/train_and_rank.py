@@ -1,6 +1,6 @@
 """Train a system on a prepared folder with several seeds, and keep the rankings of dev and test.
 
-    python bench/train_and_rank.py carried/eurlex out --model attentionxml --seeds 1 2 3
+    python bench/train_and_rank.py carried/eurlex out --model attentive --seeds 1 2 3
 
 The folder is what `ontodex prepare train dev test --out` wrote; nothing outside the core is needed,
 so this runs on a GPU machine. Prints a line a seed, with the sets of the run's own rule and of

@@ -3,6 +3,10 @@
 A stage or a system declares its settings as a frozen dataclass, one line each, and checks ranges in
 `__post_init__` (ValueError with a sentence). `build` refuses unknown keys, with the nearest known
 one, and values of a wrong type. A field that is a dataclass is an inner table.
+
+A setting that was removed may still stand in older run folders and files. Where all systems of a
+class now have one value of it, the class has this value as a `ClassVar` of the same name; settings
+that only steered training are named in the ClassVar `FORMER`. `build` leaves out both.
 """
 
 from __future__ import annotations
@@ -118,8 +122,10 @@ def _build(cls: type[T], table: Mapping[str, Any], where: str) -> T:
     types_ = _field_types(cls)
     values = {}
     for key, value in table.items():
+        if _is_former(cls, key, value):
+            continue
         if key not in fields:
-            raise ConfigError(f"[{where}] has no setting {key!r}{suggest(key, list(fields))}")
+            raise ConfigError(_describe_unknown(cls, key, where))
         if dataclasses.is_dataclass(types_[key]) and isinstance(value, dict):
             default = getattr(cls(), key)
             value = _build(type(default), {**_to_table(default), **value}, f"{where}.{key}")
@@ -130,6 +136,37 @@ def _build(cls: type[T], table: Mapping[str, Any], where: str) -> T:
         return cls(**values)
     except ValueError as error:  # raised by the dataclass's own __post_init__
         raise ConfigError(f"[{where}] {error}") from error
+
+
+def list_former(cls: Any, table: Mapping[str, Any], where: str) -> list[str]:
+    """Return the settings of a table that `build` leaves out because they were removed."""
+    names = [f"{where}.{key}" for key, value in table.items() if _is_former(cls, key, value)]
+    types_ = _field_types(cls)
+    for key, value in table.items():
+        if dataclasses.is_dataclass(types_.get(key)) and isinstance(value, dict):
+            names += list_former(types_[key], value, f"{where}.{key}")
+    return names
+
+
+def _is_former(cls: Any, key: str, value: Any) -> bool:
+    """Tell whether a setting was removed and its value changes nothing."""
+    if key in {field.name for field in dataclasses.fields(cls)}:
+        return False
+    if key in getattr(cls, "FORMER", ()):
+        return True
+    return _is_constant(cls, key) and getattr(cls, key) in (value, _convert(value, None))
+
+
+def _is_constant(cls: Any, key: str) -> bool:
+    return typing.get_origin(_field_types(cls).get(key)) is typing.ClassVar
+
+
+def _describe_unknown(cls: Any, key: str, where: str) -> str:
+    """Describe a setting that a dataclass does not have, for an error message."""
+    if _is_constant(cls, key) and key.islower():
+        return f"[{where}] {key} was removed; it is always {getattr(cls, key)!r} here"
+    names = [field.name for field in dataclasses.fields(cls)]
+    return f"[{where}] has no setting {key!r}{suggest(key, names)}"
 
 
 def check_least(settings: object, least: float, *names: str) -> None:
@@ -193,6 +230,8 @@ def suggest_similar(word: str, choices: Iterable[str], most: int) -> str:
 def _fits(value: Any, hint: Any) -> bool:
     """Tell whether a value has the type of a setting."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.ClassVar:  # the one value of a setting that was removed
+        return False
     if origin is typing.Literal:
         return value in arguments
     if origin in (typing.Union, types.UnionType):

@@ -14,12 +14,12 @@ HEADLINE = ("P@1", "P@3", "P@5", "nDCG@5", "MiF")
 # Sized for two thousand short articles and a CPU; the defaults are for tens of thousands and a GPU.
 SETTINGS: dict[str, Table] = {
     "auto": {"budget": "60s", "refit": True},
-    "attentionxml": {
-        "hidden": 128, "width": 128, "value": 128, "bag": 512,
+    "attentive": {
+        "hidden": 128, "width": 128, "value_dim": 128, "bag": 512,
         "loop": {"batch_size": 32, "epochs": 15},
     },
     "levelwise": {
-        "hidden": 64, "width": 128, "value": 64, "bag": 512, "bottleneck": 128,
+        "hidden": 64, "width": 128, "value_dim": 64, "bag": 512, "bottleneck": 128,
         "loop": {"batch_size": 32, "epochs": 12},
         "pointer": {"embedding": 64, "hidden": 64, "train": {"epochs": 6}},
     },

@@ -31,7 +31,7 @@ def train(data: Path, out: Path, *, limit: int | None = None) -> subprocess.Comp
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    command = [sys.executable, "-m", "ontodex", "train", "--model", "attentionxml"]
+    command = [sys.executable, "-m", "ontodex", "train", "--model", "attentive"]
     command += ["--train", str(data / "train.jsonl"), "--dev", str(data / "dev.jsonl")]
     command += [
         "--out",

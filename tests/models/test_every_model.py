@@ -31,16 +31,16 @@ SMALL: dict[str, dict[str, Any]] = tomllib.loads(
 )
 # Eight documents are one batch: memorising them takes more than twenty-five steps.
 LONGER = {
-    "attentionxml": 150, "xmlrnn": 150, "xmlcnn": 150, "bowcnn": 150, "rankae": 150,
-    "levelwise": 60, "lightattention": 60, "dxml": 80, "averaged": 80,
+    "attentionxml": 150, "attentive": 150, "xmlrnn": 150, "xmlcnn": 150, "bowcnn": 150,
+    "rankae": 150, "levelwise": 60, "lightattention": 60, "dxml": 80, "averaged": 80,
 }  # fmt: skip
 MEMORISE: dict[str, dict[str, Any]] = {
     name: {"train": {**SMALL[name]["train"], "epochs": epochs}} for name, epochs in LONGER.items()
 }
 POINTER = {"embedding": 32, "hidden": 32, "train": {"epochs": 2, "batch_size": 16}}
 LEARN_ON_GPU = (
-    "attentionxml", "xmlrnn", "xmlcnn", "bowcnn", "averaged", "rankae", "dxml", "lightattention",
-    "levelwise",
+    "attentionxml", "attentive", "xmlrnn", "xmlcnn", "bowcnn", "averaged", "rankae", "dxml",
+    "lightattention", "levelwise",
 )  # fmt: skip
 ONLY_ON_GPU: dict[str, dict[str, Any]] = {
     "dxml": {"skip_gram": "torch"},
@@ -61,6 +61,7 @@ EXEMPT: dict[str, dict[str, str]] = {
     "parabel": {"same bits": "omikuji, which trains it, has no seed"},
     "bonsai": {"same bits": "omikuji, which trains it, has no seed"},
     "attentionxml": {"text only": "it reads words"},
+    "attentive": {"text only": "it reads words"},
     "xmlrnn": {"text only": "it reads words"},
     "xmlcnn": {"text only": "it reads words"},
     "bowcnn": {"text only": "it reads words"},

@@ -31,6 +31,18 @@ def test_a_system_that_cannot_explain_says_so(folder):
         load(folder).explain("text")
 
 
+def test_attention_is_shown_only_by_systems_whose_labels_attend_to_words(folder):
+    old = load(Path(__file__).parent / "0.1" / "attentionxml")
+    found = old.explain("words about the law", attention=True)
+    assert old.settings.name == "attentive"
+    assert sum(span.weight for span in found.spans) == pytest.approx(1.0)
+    assert [span.weight for span in old.explain("words about the law").spans] != [
+        span.weight for span in found.spans
+    ]
+    with pytest.raises(RunError, match="'popularity' attend to no words"):
+        load(folder).explain("text", attention=True)
+
+
 def test_an_unknown_label_is_refused_with_similar_names(folder):
     run = load(folder)
     assert run.find_column("OAK") == run.find_column("Quercus") == run.find_column("oak")

@@ -147,6 +147,9 @@ def explain(
     label: Annotated[
         str | None, Option(help="Concept id or name; else the best one, or the steps of the set.")
     ] = None,
+    attention: Annotated[
+        bool, Option("--attention", help="The concept's attention, not contributions.")
+    ] = False,
     html: Annotated[Path | None, Option(help="Also write a page with the highlights.")] = None,
     keyword: Keywords = None,
     as_json: Json = False,
@@ -160,6 +163,8 @@ def explain(
     Without a label, a system that generates label sets step by step shows its steps: the attention
     of each step, and the coverage of each level of the ontology.
 
+    With --attention, words are weighed by the concept's attention (attentionxml, attentive).
+
     ontodex explain runs/parabel article.txt --label "Water quality"
     """
     from ontodex.corpora.text_argument import read_document
@@ -168,7 +173,7 @@ def explain(
     from ontodex.runs.run import explain_set
 
     loaded, doc = ontodex.load(run, device=device), read_document(text, keyword)
-    steps = explain_set(loaded, doc) if label is None else None
+    steps = explain_set(loaded, doc) if label is None and not attention else None
     if steps is not None:
         if html is not None:
             write_text(html, set_attention.set_attention_page(steps, loaded.labels))
@@ -176,7 +181,7 @@ def explain(
         text_of_steps = set_attention.format_set_attention(steps, loaded.labels)
         print_answer(record, as_json, lambda: text_of_steps)
         return
-    found = loaded.explain(doc, label)
+    found = loaded.explain(doc, label, attention=attention)
     if html is not None:
         write_text(html, explanation.explanation_page(found))
     if as_json:

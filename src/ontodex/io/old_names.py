@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ontodex.io.old_systems import name_system
+
 logger = logging.getLogger(__name__)
 
 Table = dict[str, Any]
@@ -28,6 +30,7 @@ class Renamed:
     new: str
     systems: tuple[str, ...] = ()  # that have it; none named = every system
     values: Mapping[Any, Any] = field(default_factory=dict)  # old value -> new value
+    is_listed: bool = False  # the new value is a list of the old one
 
 
 # Settings of the training loop. Checkpoints hold them too.
@@ -39,10 +42,10 @@ LOOP_NAMES = {
     "average": "ema_rate",
 }
 NETWORKS = (
-    "averaged", "dxml", "attentionxml", "xmlrnn", "xmlcnn", "bowcnn", "lightattention",
-    "levelwise", "rankae",
+    "averaged", "dxml", "attentionxml", "attentive", "xmlrnn", "xmlcnn", "bowcnn",
+    "lightattention", "levelwise", "rankae",
 )  # fmt: skip
-ATTENTIVE = ("attentionxml", "xmlrnn", "lightattention", "levelwise")
+ATTENTIVE = ("attentive", "lightattention", "levelwise")
 
 RENAMED: tuple[Renamed, ...] = (
     Renamed("decide.rule", "decide.rule", values={"top": "top-k"}),
@@ -67,6 +70,10 @@ RENAMED: tuple[Renamed, ...] = (
     Renamed("model.pointer.odds", "model.pointer.candidate_odds", ("levelwise",)),
     Renamed("model.pointer.coverage", "model.pointer.coverage_weight", ("levelwise",)),
     Renamed("model.value", "model.value_dim", ATTENTIVE),
+    *(
+        Renamed(f"model.{old}", "model.layers", ("attentionxml", "xmlrnn"), is_listed=True)
+        for old in ("value_dim", "value")
+    ),
     Renamed("model.way", "model.path_scoring", ("lightattention",)),
     Renamed("model.learned", "model.train_beam_ratio", ("lightattention",)),
     Renamed("model.sides", "model.margin_reduction", ("rankae",)),
@@ -83,8 +90,12 @@ def translate_old_names(tables: Mapping[str, Any], *, names_them: bool = True) -
     the names are logged for debugging.
     """
     translated: Table = copy.deepcopy(dict(tables))
-    system = translated.get("model", {}).get("name")
-    replaced = [
+    model = translated.get("model", {})
+    replaced = []
+    if (system := model.get("name")) != (today := name_system(model)):
+        replaced.append(f"a {system} with these settings is now the system {today}")
+        model["name"] = system = today
+    replaced += [
         f"{row.old} is now {row.new}"
         for row in RENAMED
         if (not row.systems or system in row.systems) and _rename(translated, row)
@@ -119,6 +130,8 @@ def translate_saved(
 
 
 def _new_value(row: Renamed, value: Any) -> Any:
+    if row.is_listed:
+        return [value]
     is_hashable = not isinstance(value, list | dict)
     return row.values.get(value, value) if is_hashable else value
 

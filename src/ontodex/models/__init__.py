@@ -27,6 +27,7 @@ MODELS = {
     "parabel": "ontodex.models.trees.parabel:ParabelSystem",
     "bonsai": "ontodex.models.trees.parabel:BonsaiSystem",
     "attentionxml": "ontodex.models.attentionxml.system:AttentionXMLSystem",
+    "attentive": "ontodex.models.attentive.system:AttentiveSystem",
     "xmlrnn": "ontodex.models.attentionxml.xmlrnn:XMLRNNSystem",
     "xmlcnn": "ontodex.models.attentionxml.xmlcnn:XMLCNNSystem",
     "bowcnn": "ontodex.models.rankae.bowcnn:BowCNNSystem",

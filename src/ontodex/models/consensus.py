@@ -28,6 +28,7 @@ from ontodex.decide.calibrate import Calibration
 from ontodex.errors import ConfigError, DataError, RunError, UntrainedError
 from ontodex.io.files import write_text
 from ontodex.io.json_schema import load_json
+from ontodex.io.old_systems import name_system
 from ontodex.io.tensors import MAX_WEIGHT
 from ontodex.models import find_model
 from ontodex.models.interface import Describes, Explains, Model
@@ -134,7 +135,7 @@ class FittedMember:
 
 def find_system(folder: Path) -> type[Model]:
     """Return the class of the system in a run folder or in a copy inside a consensus."""
-    name = load_config(folder).get("model", {}).get("name")
+    name = name_system(load_config(folder).get("model", {}))
     if not isinstance(name, str):
         raise RunError(f"{folder}/config.toml: [model] has no name")
     return find_model(name)

@@ -6,6 +6,7 @@ class. A system's constructor takes its settings (the frozen dataclass in its `C
 name, and nothing learned.
 
     Explains    weights of words for a label
+    Attends     attention of a label to words
     Updates     takes new documents without training
     Refits      trains again on train and dev together
     Resumes     continues an interrupted training
@@ -59,6 +60,15 @@ class Explains(Protocol):
     def explain(self, doc: Doc, column: int) -> Sequence[Span]:
         """Return the pieces of the text that support a label (weight > 0) or are evidence against
         it, in text order."""
+        ...
+
+
+@runtime_checkable
+class Attends(Protocol):
+    """A system whose labels attend to words."""
+
+    def attend(self, doc: Doc, column: int) -> Sequence[Span]:
+        """Return the attention of a label to each word, in text order; the weights sum to 1."""
         ...
 
 

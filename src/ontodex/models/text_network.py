@@ -4,13 +4,14 @@
                           (n,t)                    (n,l)
 
 `TextNetworkSystem` is the system of a network that maps a padded batch to one logit a label. A
-subclass defines up to five things and overrides nothing else:
+subclass defines up to six things and overrides nothing else:
 
     Config            settings, a `TextNetworkConfig`
     Network           class of the network: Network(config, n_tokens, log_odds, vectors)
     create_reader()   documents to token ids        (default: words in their order)
     build_network()   an untrained network          (default: of class `Network`)
     compute_loss()    mean loss of some documents   (default: binary cross-entropy)
+    plan_training()   settings of the training loop (default: those of the settings)
 
 A network embeds ids, encodes them into one state a token (layers/recurrent.py) and reads the states
 out by label. Another encoder changes the reader and that middle part, and nothing here. A system
@@ -101,18 +102,22 @@ class TextNetworkSystem:
         return self.Network(self.config, len(self.reader), log_odds, vectors)
 
     def compute_loss(self, rows: Rows, data: Ragged, gold: Ragged) -> Tensor:
-        """Return the mean loss of these training documents (AttentionXML, Eq. 6).
+        """Return the binary cross-entropy of these training documents, the sum over labels.
 
-        The paper takes the mean over labels. We sum over labels: divided by thousands, gradients
-        would be so small that Adam's epsilon dominates them, most of all those of rare labels.
+        Divided by thousands of labels, gradients would be so small that Adam's epsilon dominates
+        them, most of all those of rare labels.
         """
         with autocast(self.device):
             logits = self.network(*data.pad(rows))  # (n, l)
         target = gold.to_multi_hot(rows, self.n_labels)  # (n, l)
         return F.binary_cross_entropy_with_logits(logits, target, reduction="sum") / len(rows)
 
+    def plan_training(self, n_docs: int) -> LoopConfig:
+        """Return the settings of the training loop for so many training documents."""
+        return self.config.train
+
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
-        self.epochs = self.config.train.epochs
+        self.epochs = self.plan_training(len(train)).epochs
         self.fit_network(train, dev, labels)
         if len(dev):
             ranking = self._rank(self.encode(dev), DEV_DEPTH)
@@ -120,7 +125,7 @@ class TextNetworkSystem:
 
     def fit_network(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
         """Train a new network for at most `epochs`, which become those of the best dev score."""
-        settings = self.config.train
+        settings = self.plan_training(len(train))
         data = self.reader.fit(train, self.device)
         self.n_labels = labels.n_seen
         vectors = find_word_vectors(train, self.reader.vocabulary, seed=settings.seed)

@@ -7,7 +7,7 @@ predict   the ranking, the label sets and the standalone probabilities of a corp
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -17,7 +17,7 @@ import numpy as np
 from ontodex.config import Table, suggest_similar
 from ontodex.errors import ConfigError, DataError, RunError
 from ontodex.io.device import choose_device
-from ontodex.models.interface import Decides, Explains, Model
+from ontodex.models.interface import Attends, Decides, Explains, Model
 from ontodex.ontology.open import read_ontology
 from ontodex.runs.folder import check_training_facts, load_config, load_labels, verify_folder
 from ontodex.runs.settings import RunSettings, resolve
@@ -28,6 +28,7 @@ from ontodex.types.answers import (
     Explanation,
     PredictionResult,
     SetAttention,
+    Span,
     Suggestion,
 )
 
@@ -150,16 +151,19 @@ class Run:
         ]
         return found[0] if is_single else found
 
-    def explain(self, document: str | Doc, label: str | None = None) -> Explanation:
+    def explain(
+        self, document: str | Doc, label: str | None = None, *, attention: bool = False
+    ) -> Explanation:
         """Return the words that support a concept, given by id or name; by default the best one.
+
+        With `attention` the weight of a word is the concept's attention to it instead.
 
         >>> explanation = linear.explain("Brown trout return to the stream.", "Fish")
         >>> strongest = max(explanation.spans, key=lambda span: span.weight)
         >>> explanation.text[strongest.start : strongest.end]
         'trout'
         """
-        if not isinstance(self.model, Explains):
-            raise RunError(f"the system {self.settings.name!r} cannot explain its answers")
+        weigh_words = self._find_explainer(attention=attention)
         doc = _as_doc(document)
         corpus = Corpus.of([doc])
         if label is None:
@@ -177,9 +181,23 @@ class Run:
             self.labels.ids[column],
             self.labels.name(column),
             probability,
-            self.model.explain(doc, column),
+            weigh_words(doc, column),
             "" if is_learned else self._describe_missing(),
         )
+
+    def _find_explainer(self, *, attention: bool) -> Callable[[Doc, int], Sequence[Span]]:
+        """Return the function that weighs the words of a document for a column."""
+        name = self.settings.name
+        if attention:
+            if isinstance(self.model, Attends):
+                return self.model.attend
+            raise RunError(
+                f"the labels of the system {name!r} attend to no words",
+                hint="leave out --attention to see what each word contributes",
+            )
+        if isinstance(self.model, Explains):
+            return self.model.explain
+        raise RunError(f"the system {name!r} cannot explain its answers")
 
     def index(self, source: str | Path, out: str | Path, **options: Any) -> IndexResult:
         """Index the documents of a file and write the table `out`; see `index_documents`.

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ontodex import config
-from ontodex.config import Table, build, suggest
+from ontodex.config import Table, build, list_former, suggest
 from ontodex.errors import ConfigError
 from ontodex.io.old_names import translate_old_names
 from ontodex.models import find_model
 from ontodex.models.interface import Decides, Model, Refits
+
+logger = logging.getLogger(__name__)
 
 TABLES = ("model", "labels", "train", "decide")
 
@@ -106,6 +109,8 @@ def resolve(tables: Mapping[str, Any], *, names_old: bool = True) -> RunSettings
     if not isinstance(name, str):
         raise ConfigError("[model] has no name", hint="say --model NAME, or name = ... in [model]")
     model_class = find_model(name)
+    if names_old and (former := list_former(model_class.Config, model_table, "model")):
+        logger.warning("settings that were removed are left out: %s", ", ".join(former))
     train_config = build(TrainConfig, tables.get("train", {}), "train")
     if train_config.refit and not issubclass(model_class, Refits):
         raise ConfigError(

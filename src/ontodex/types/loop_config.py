@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ontodex.config import check_least, check_seed, check_shares
 
@@ -16,6 +16,7 @@ from ontodex.config import check_least, check_seed, check_shares
 class LoopConfig:
     """Settings of one training, whichever the network."""
 
+    LEAST_EPOCHS: ClassVar[int] = 1
     epochs: int = 10  # most passes over the training documents
     batch_size: int = 128  # documents per step, over all processes
     optimizer: Literal["adam", "sgd"] = "adam"  # sgd: with momentum
@@ -31,7 +32,8 @@ class LoopConfig:
     seed: int = 1  # of the initial weights, the order of documents and dropout
 
     def __post_init__(self) -> None:
-        check_least(self, 1, "epochs", "batch_size")
+        check_least(self, self.LEAST_EPOCHS, "epochs")
+        check_least(self, 1, "batch_size")
         check_least(self, 0, "warmup_steps", "weight_decay", "max_grad_norm", "patience")
         check_least(self, 0, "checkpoint_seconds")
         check_seed(self)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
+import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 
+from ontodex.features.vocabulary import EncodedTexts
 from ontodex.models.attentionxml.config import AttentionXMLConfig
-from ontodex.models.attentionxml.network import AttentionXML, BagReadOut, LabelReadOut
+from ontodex.models.attentionxml.network import AttentionXML, SharedReadOut
+from ontodex.models.attentionxml.system import AttentionXMLSystem
 from ontodex.models.attentionxml.xmlcnn import XMLCNN, XMLCNNConfig
 from ontodex.models.attentionxml.xmlrnn import XMLRNN
+from ontodex.models.layers.ragged import Ragged
 from ontodex.models.layers.words import token_mask
 
 LENGTHS = torch.tensor([4, 2])
@@ -20,7 +24,7 @@ LENGTHS = torch.tensor([4, 2])
 MASK = token_mask(torch.zeros(2, 4), LENGTHS)
 
 
-SMALL = AttentionXMLConfig(hidden=3, value_dim=2, width=5, bag=4, word_dropout=0.0, dropout=0.0)
+SMALL = AttentionXMLConfig(hidden=3, layers=(2,), width=5, dropout=0.0)
 
 
 @pytest.fixture
@@ -40,49 +44,60 @@ def attention_by_loops(h: torch.Tensor, queries: torch.Tensor) -> torch.Tensor:
     return out
 
 
-def test_projecting_tokens_first_is_the_paper_with_its_layer_after_attention(h):
-    """W1 (sum a h) + b = sum a (W1 h + b), then Eq. 5 with one read-out for all labels."""
-    paper = AttentionXMLConfig(hidden=3, value_dim=2, read_out="shared")
-    read_out = LabelReadOut(paper, torch.zeros(5)).double()
-    m = attention_by_loops(h, read_out.queries.detach())
-    layer = torch.relu(m @ read_out.project.weight.T + read_out.project.bias)
-    expected = (layer @ read_out.output[0]) + read_out.bias
+@pytest.mark.parametrize("layers", [(2,), (5, 2)])
+def test_projecting_tokens_first_is_the_paper_with_its_layers_after_attention(h, layers):
+    """W1 (sum a h) + b = sum a (W1 h + b), then Eq. 5 with one read-out for all labels, with one
+    fully connected layer and with two."""
+    read_out = SharedReadOut(AttentionXMLConfig(hidden=3, layers=layers), 5).double()
+    z = attention_by_loops(h, read_out.queries.detach())
+    for layer in [read_out.project, *read_out.deeper.each]:
+        weight, bias = layer.get_parameter("weight"), layer.get_parameter("bias")
+        z = torch.relu(z @ weight.T + bias)
+    expected = (z @ read_out.output[0]) + read_out.bias
     torch.testing.assert_close(read_out(h, MASK).double(), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_the_logits_of_a_bag_ignore_the_order_of_words():
+def test_the_loss_is_the_mean_over_documents_and_labels():
+    """Eq. 6 as printed, in plain loops."""
+    system = AttentionXMLSystem(SMALL)
     torch.manual_seed(0)
-    read_out = BagReadOut(SMALL, 20, 3).double().eval()
-    once, other = torch.tensor([[4, 9, 2]]), torch.tensor([[2, 4, 9]])
-    vectors = read_out.bag.words.weight[[4, 9, 2]].sum(dim=0) / math.sqrt(3)
-    expected = torch.relu(4 * vectors + read_out.bag.bias) @ read_out.output.weight.T
-    torch.testing.assert_close(read_out(once)[0], expected.float(), rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(read_out(once), read_out(other))
+    system.network, system.n_labels = AttentionXML(SMALL, 20, torch.zeros(3), None).eval(), 3
+    words = EncodedTexts(np.array([3, 7, 2, 5, 4]), np.array([0, 3, 5]))
+    data = Ragged(words, torch.device("cpu"))
+    gold = Ragged.of_gold(csr_array([[1, 0, 1], [0, 0, 0]]), 3, torch.device("cpu"))
+    p = system.network(*data.pad(np.array([0, 1]))).sigmoid().tolist()
+    total = 0.0
+    for row, truth in zip(p, [[1, 0, 1], [0, 0, 0]], strict=True):
+        for chance, y in zip(row, truth, strict=True):
+            total -= y * math.log(chance) + (1 - y) * math.log(1 - chance)
+    loss = system.compute_loss(np.array([0, 1]), data, gold).item()
+    assert loss == pytest.approx(total / (2 * 3), rel=1e-5)
 
 
-def test_without_a_bag_the_network_is_the_paper():
-    paper = AttentionXMLConfig(hidden=3, value_dim=2, width=5, bag=0)
-    torch.manual_seed(0)
-    network = AttentionXML(paper, 20, torch.zeros(7), None).eval()
-    tokens, lengths = torch.tensor([[3, 7, 2]]), torch.tensor([3])
-    h = network.encode(network.words(tokens), lengths)
-    read = network.read_out(h, token_mask(tokens, lengths))
-    torch.testing.assert_close(network(tokens, lengths), read)
-
-
-@pytest.mark.parametrize("read_out", ["label", "shared"])
-@pytest.mark.parametrize("bag", [0, 4])
-def test_contributions_of_words_add_up_to_the_logit_without_its_bias(read_out, bag):
-    """With a repeated word, and with padding, which contributes nothing."""
-    config = dataclasses.replace(SMALL, read_out=read_out, bag=bag)
+def test_attention_of_a_label_is_eq_4_and_never_falls_on_padding():
     torch.manual_seed(1)
-    network = AttentionXML(config, 20, torch.zeros(7), None).double().eval()
+    network = AttentionXML(SMALL, 20, torch.zeros(7), None).double().eval()
     tokens = torch.tensor([[3, 7, 3, 2], [5, 4, 0, 0]])
-    logits = network(tokens, LENGTHS) - network.read_out.bias  # the bag's bias starts at 0
-    h = network.encode(network.words(tokens), LENGTHS)
+    states = network.encode(network.words(tokens), LENGTHS).detach()
     for column in range(7):
-        added = network.read_out.explain_logit(h, MASK, column)
-        added = added + network.bag.explain_logit(tokens, column)  # type: ignore[operator]
+        weights = network.compute_attention(tokens, LENGTHS, column)
+        for n in range(2):
+            steps = range(int(LENGTHS[n]))
+            query = network.read_out.queries[column].detach()
+            powers = [math.exp(float(states[n, t] @ query)) for t in steps]
+            expected = [power / sum(powers) for power in powers]
+            assert weights[n, : len(expected)].tolist() == pytest.approx(expected)
+        assert not weights[1, 2:].any()
+
+
+def test_contributions_of_words_add_up_to_the_logit_without_its_bias():
+    """With a repeated word, and with padding, which contributes nothing."""
+    torch.manual_seed(1)
+    network = AttentionXML(SMALL, 20, torch.zeros(7), None).double().eval()
+    tokens = torch.tensor([[3, 7, 3, 2], [5, 4, 0, 0]])
+    logits = network(tokens, LENGTHS) - network.read_out.bias
+    for column in range(7):
+        added = network.explain_logit(tokens, LENGTHS, column)
         torch.testing.assert_close(
             added.sum(1), logits[:, column], check_dtype=False, rtol=1e-4, atol=1e-6
         )

@@ -8,7 +8,7 @@ import torch
 from ontodex.models.attentionxml.config import AttentionXMLConfig
 from ontodex.models.attentionxml.xmlrnn import XMLRNN
 
-SMALL = AttentionXMLConfig(hidden=3, value_dim=2, width=5, bag=4, word_dropout=0.0, dropout=0.0)
+SMALL = AttentionXMLConfig(hidden=3, layers=(2,), width=5, dropout=0.0)
 
 
 @pytest.fixture

@@ -1,42 +1,54 @@
-"""Settings of AttentionXML and XML-RNN."""
+"""Settings of AttentionXML and XML-RNN: the values of the paper ("Experimental Settings")."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar
 
-from ontodex.config import check_least, check_shares, check_widths
+from ontodex.config import MAX_WIDTH, check_least, check_shares, check_widths
 from ontodex.models.text_network import TextNetworkConfig
 from ontodex.types.loop_config import LoopConfig
 
 
-@dataclass(frozen=True)
-class RecurrentConfig(TextNetworkConfig):
-    """Settings of networks with a BiLSTM: `xmlrnn` has no others."""
+def make_paper_loop() -> LoopConfig:
+    """Return the training of the paper: Adam with a constant learning rate, early stopping."""
+    return LoopConfig(
+        epochs=50,
+        batch_size=40,
+        lr=1e-3,
+        warmup_steps=1,
+        final_lr_ratio=1.0,
+        max_grad_norm=0.0,
+        ema_rate=0.0,
+    )
 
-    hidden: int = 512  # LSTM units in each direction
-    value_dim: int = 512  # width of the fully connected layer
-    word_dropout: float = 0.3  # of word vectors
+
+@dataclass(frozen=True)
+class AttentionXMLConfig(TextNetworkConfig):
+    """Settings of `attentionxml` and `xmlrnn`, for the paper's medium-scale corpora. Those for its
+    large-scale corpora are in experiments/paper/attentionxml-large.toml."""
+
+    punctuation: bool = True  # the paper reads the raw text
+    stop_words: str = ""
+    width: int = 300  # of word vectors; pretrained ones may be narrower, the rest is learned
+    hidden: int = 256  # LSTM units in each direction
+    layers: tuple[int, ...] = (256,)  # widths of the fully connected layers, one or two
     dropout: float = 0.5  # of the LSTM's states
+    train: LoopConfig = field(default_factory=make_paper_loop)
+
+    FORMER: ClassVar[tuple[str, ...]] = ("word_dropout",)
+    read_out: ClassVar[str] = "shared"
+    bag: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_least(self, 1, "hidden", "value_dim")
-        check_widths(self, "hidden", "value_dim")
-        check_shares(self, "word_dropout", "dropout")
+        check_least(self, 1, "hidden")
+        check_widths(self, "hidden")
+        check_layers(self.layers)
+        check_shares(self, "dropout")
 
 
-@dataclass(frozen=True)
-class AttentionXMLConfig(RecurrentConfig):
-    """Settings of `attentionxml`. Defaults are the best on EURLEX57K dev; the paper's are in
-    experiments/paper/attentionxml.toml."""
-
-    # An output vector for each label, or one for all (paper).
-    read_out: Literal["label", "shared"] = "label"
-    bag: int = 1024  # width of the bag of words beside the LSTM; 0 = none (paper)
-    train: LoopConfig = field(default_factory=lambda: LoopConfig(epochs=8))
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_least(self, 0, "bag")
-        check_widths(self, "bag")
+def check_layers(widths: tuple[int, ...]) -> None:
+    """Refuse an empty list of layers, and layers that no machine can hold."""
+    if not widths or not 1 <= min(widths) <= max(widths) <= MAX_WIDTH:
+        raise ValueError(f"layers must be widths from 1 to {MAX_WIDTH:,}, not {list(widths)}")

@@ -1,9 +1,7 @@
-"""The network of AttentionXML (Figure 1), and a bag of words beside it.
+"""The network of AttentionXML (Figure 1).
 
-tokens ┬ vectors ─ BiLSTM ─ label attention ─ fully connected, ReLU ─ one logit a label
-(n,t)  │ (n,t,e)  (n,t,2d)     (n,l,v)                                  (n,l)
-       └ bag of words ─ ReLU ─ one logit a label, added
-          (n,w)                (n,l)
+tokens ─ vectors ─ BiLSTM ─ label attention ─ one or two fully connected layers, ReLU ─ logits
+(n,t)    (n,t,e)  (n,t,2d)     (n,l,b)                  (n,l,b)                        (n,l)
 """
 
 from __future__ import annotations
@@ -12,97 +10,71 @@ import torch
 from torch import Tensor, nn
 
 from ontodex.models.attentionxml.config import AttentionXMLConfig
-from ontodex.models.layers.bag import WordBag
 from ontodex.models.layers.label_attention import (
-    compute_label_logits,
+    attend,
+    compute_attention,
     compute_logits,
     explain_logit,
     project_tokens,
 )
 from ontodex.models.layers.recurrent import BiLSTM
+from ontodex.models.layers.stacked import StackedLayers
 from ontodex.models.layers.words import WordEmbedding, token_mask
 
 
-class LabelReadOut(nn.Module):
-    """Label attention, a fully connected layer and the output layer (AttentionXML, Eq. 4 and 5)."""
+class SharedReadOut(nn.Module):
+    """Label attention (Eq. 4), fully connected layers and an output vector that all labels share
+    (Eq. 5). Labels differ only in their queries."""
 
-    def __init__(self, config: AttentionXMLConfig, log_odds: Tensor) -> None:
+    def __init__(self, config: AttentionXMLConfig, n_labels: int) -> None:
         super().__init__()
-        n_labels, width = len(log_odds), 2 * config.hidden
-        self.queries = nn.Parameter(torch.empty(n_labels, width))
+        first, *deeper = config.layers
+        self.queries = nn.Parameter(torch.empty(n_labels, 2 * config.hidden))
         nn.init.xavier_uniform_(self.queries)
-        self.project = nn.Linear(width, config.value_dim)  # W1, applied before attention
-        # With one output vector for all labels (paper), labels differ only in their attention,
-        # which starts uniform, so all start with the same logit. A vector and a bias for each label
-        # learn faster.
-        n_outputs = n_labels if config.read_out == "label" else 1
-        self.output = nn.Parameter(torch.randn(n_outputs, config.value_dim) * 0.05)  # W2
-        self.bias = nn.Parameter(log_odds.clone() if n_outputs > 1 else torch.zeros(1))
+        self.project = nn.Linear(2 * config.hidden, first)  # W1, applied before attention
+        self.deeper = StackedLayers(first, deeper)
+        self.output = nn.Parameter(torch.randn(1, config.layers[-1]) * 0.05)  # W2
+        self.bias = nn.Parameter(torch.zeros(1))
 
     def forward(self, h: Tensor, mask: Tensor) -> Tensor:
-        values = project_tokens(self.project, h)  # (n, t, v)
-        logits = compute_label_logits(h, values, self.queries, self.output, mask)  # (n, l)
-        return logits + self.bias
+        values = project_tokens(self.project, h)  # (n, t, b)
+        m = attend(h, values, self.queries, mask)  # (n, l, b)
+        return compute_logits(self.deeper(m), self.output) + self.bias  # (n, l)
 
     def explain_logit(self, h: Tensor, mask: Tensor, column: int) -> Tensor:
         """Return (n, t): the contribution of each token to the logit of a label."""
-        output = self.output.expand(len(self.queries), -1)[column]
-        query, values = self.queries[column], self.project(h)
-        return explain_logit(h, values, query, mask, lambda m: compute_logits(m, output))
-
-
-class BagReadOut(nn.Module):
-    """One logit a label from the bag of words. Ours, not the paper's.
-
-    Attention reads words in context and learns slowly that a single rare word implies a rare label.
-    Here each word contributes directly.
-    """
-
-    def __init__(self, config: AttentionXMLConfig, n_words: int, n_labels: int) -> None:
-        super().__init__()
-        self.bag = WordBag(n_words, config.bag, config.dropout)
-        self.output = nn.Linear(config.bag, n_labels, bias=False)
-        nn.init.normal_(self.output.weight, std=0.02)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        return self.output(self.bag(tokens)).float()  # (n, l)
-
-    def explain_logit(self, tokens: Tensor, column: int) -> Tensor:
-        """Return (n, t): the contribution of each token to the logit of a label."""
-        return self.bag.explain_logit(tokens, self.output.weight[column])
-
-
-class NoBag(nn.Module):
-    """No bag of words, as in the paper."""
-
-    def forward(self, tokens: Tensor) -> float:
-        return 0.0
-
-    def explain_logit(self, tokens: Tensor, column: int) -> float:
-        return 0.0
+        return explain_logit(
+            h,
+            self.project(h),
+            self.queries[column],
+            mask,
+            lambda m: compute_logits(self.deeper(m), self.output),
+        )
 
 
 class AttentionXML(nn.Module):
-    """Words, BiLSTM and label attention (Figure 1); logits of the bag of words are added."""
+    """Words, BiLSTM and label attention (Figure 1). The paper names no initial biases, so the
+    log-odds of the labels are not used."""
 
     def __init__(
         self, config: AttentionXMLConfig, n_words: int, log_odds: Tensor, vectors: Tensor | None
     ) -> None:
         super().__init__()
-        self.words = WordEmbedding(n_words, config.width, config.word_dropout, vectors)
+        self.words = WordEmbedding(n_words, config.width, 0.0, vectors)
         self.encode = BiLSTM(config.width, config.hidden)
         self.drop = nn.Dropout(config.dropout)
-        self.read_out = LabelReadOut(config, log_odds)
-        self.bag = BagReadOut(config, n_words, len(log_odds)) if config.bag else NoBag()
+        self.read_out = SharedReadOut(config, len(log_odds))
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        mask = token_mask(tokens, lengths)  # (n, t)
         h = self.encode(self.words(tokens), lengths)  # (n, t, 2d)  Eq. 2 and 3
-        logits = self.read_out(self.drop(h), mask)  # (n, l)        Eq. 4 and 5  # fmt: skip
-        return logits + self.bag(tokens)  # (n, l)
+        return self.read_out(self.drop(h), token_mask(tokens, lengths))  # (n, l)  Eq. 4 and 5
 
     def explain_logit(self, tokens: Tensor, lengths: Tensor, column: int) -> Tensor:
         """Return (n, t): the contribution of each token to the logit of a label."""
         h = self.encode(self.words(tokens), lengths)
-        added: Tensor = self.read_out.explain_logit(h, token_mask(tokens, lengths), column)
-        return added + self.bag.explain_logit(tokens, column)
+        return self.read_out.explain_logit(h, token_mask(tokens, lengths), column)
+
+    def compute_attention(self, tokens: Tensor, lengths: Tensor, column: int) -> Tensor:
+        """Return (n, t): the attention of a label to each token (Figure 2)."""
+        h, query = self.encode(self.words(tokens), lengths), self.read_out.queries[column]
+        return compute_attention(h, query[None], token_mask(tokens, lengths))[:, 0]

@@ -1,7 +1,7 @@
 """XML-RNN, the ablation of the AttentionXML paper: its encoder with max pooling.
 
-tokens ─ vectors ─ BiLSTM ─ maximum over tokens ─ fully connected, ReLU ─ one logit a label
-(n,t)    (n,t,e)  (n,t,2d)       (n,2d)                 (n,v)                 (n,l)
+tokens ─ vectors ─ BiLSTM ─ maximum over tokens ─ fully connected layers, ReLU ─ one logit a label
+(n,t)    (n,t,e)  (n,t,2d)       (n,2d)                   (n,b)                    (n,l)
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ontodex.models.attentionxml.config import RecurrentConfig
+from ontodex.models.attentionxml.config import AttentionXMLConfig
+from ontodex.models.layers.ragged import Ragged
 from ontodex.models.layers.recurrent import BiLSTM
+from ontodex.models.layers.stacked import StackedLayers
 from ontodex.models.layers.words import WordEmbedding, token_mask
+from ontodex.models.network_training import Rows
 from ontodex.models.text_network import TextNetworkSystem
 
 
@@ -20,14 +23,16 @@ class XMLRNN(nn.Module):
     """One vector a document, the same for all labels."""
 
     def __init__(
-        self, config: RecurrentConfig, n_words: int, log_odds: Tensor, vectors: Tensor | None
+        self, config: AttentionXMLConfig, n_words: int, log_odds: Tensor, vectors: Tensor | None
     ) -> None:
         super().__init__()
-        self.words = WordEmbedding(n_words, config.width, config.word_dropout, vectors)
+        first, *deeper = config.layers
+        self.words = WordEmbedding(n_words, config.width, 0.0, vectors)
         self.encode = BiLSTM(config.width, config.hidden)
         self.drop = nn.Dropout(config.dropout)
-        self.project = nn.Linear(2 * config.hidden, config.value_dim)
-        self.output = nn.Linear(config.value_dim, len(log_odds))
+        self.project = nn.Linear(2 * config.hidden, first)
+        self.deeper = StackedLayers(first, deeper)
+        self.output = nn.Linear(config.layers[-1], len(log_odds))
         with torch.no_grad():
             self.output.bias.copy_(log_odds)
 
@@ -35,11 +40,16 @@ class XMLRNN(nn.Module):
         mask = token_mask(tokens, lengths)  # (n, t)
         h = self.encode(self.words(tokens), lengths)  # (n, t, 2d)
         m = h.masked_fill(~mask[:, :, None], -torch.inf).amax(dim=1)  # (n, 2d)
-        return self.output(F.relu(self.project(self.drop(m)))).float()  # (n, l)  # fmt: skip
+        z = self.deeper(self.project(self.drop(m)))  # (n, b)
+        return self.output(F.relu(z)).float()  # (n, l)
 
 
 class XMLRNNSystem(TextNetworkSystem):
-    """XML-RNN as a system."""
+    """XML-RNN as a system, with the settings and the loss of AttentionXML."""
 
-    Config = RecurrentConfig
+    Config = AttentionXMLConfig
     Network = XMLRNN
+
+    def compute_loss(self, rows: Rows, data: Ragged, gold: Ragged) -> Tensor:
+        """Return the mean loss over documents and labels (AttentionXML, Eq. 6)."""
+        return super().compute_loss(rows, data, gold) / self.n_labels

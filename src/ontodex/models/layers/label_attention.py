@@ -6,9 +6,10 @@ Attention weights sum to one and the first fully connected layer is linear, so W
 of a (W1 h + b). Tokens are therefore projected once to the small value width, and labels attend
 there. All scores are one matrix product, labels x (documents x tokens).
 
-`compute_label_logits` computes logits, `attend` the vectors before the read-out,
-`attend_candidates` those of each document's own candidates, `compute_attention` the weights, and
-`explain_logit` the contribution of each token. bench/gpu_layers.py measures their speed.
+`LabelAttention` is the layer. `compute_label_logits` computes logits, `attend` the vectors before
+the read-out, `attend_candidates` those of each document's own candidates, `compute_attention` the
+weights, and `explain_logit` the contribution of each token. bench/gpu_layers.py measures their
+speed.
 """
 
 from __future__ import annotations
@@ -23,6 +24,27 @@ from torch import Tensor, nn
 
 # Labels a CPU scores at once, so that the scores of a batch stay in the cache.
 LABEL_BLOCK = 512
+
+
+class LabelAttention(nn.Module):
+    """Attention of each label over the tokens with a query, a fully connected layer that all labels
+    share, and an output vector for each label."""
+
+    def __init__(self, width: int, value_dim: int, n_labels: int) -> None:
+        super().__init__()
+        self.queries = nn.Parameter(torch.empty(n_labels, width))
+        nn.init.xavier_uniform_(self.queries)
+        self.project = nn.Linear(width, value_dim)  # applied before attention
+        self.output = nn.Parameter(torch.randn(n_labels, value_dim) * 0.05)
+
+    def forward(self, h: Tensor, mask: Tensor) -> Tensor:
+        values = project_tokens(self.project, h)  # (n, t, v)
+        return compute_label_logits(h, values, self.queries, self.output, mask)  # (n, l)
+
+    def explain_logit(self, h: Tensor, mask: Tensor, label: int) -> Tensor:
+        """Return (n, t): the contribution of each token to the logit of a label."""
+        query, output = self.queries[label], self.output[label]
+        return explain_logit(h, self.project(h), query, mask, lambda m: compute_logits(m, output))
 
 
 def compute_label_logits(

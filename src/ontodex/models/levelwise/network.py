@@ -26,12 +26,7 @@ from torch import Tensor, nn
 
 from ontodex.errors import RunError
 from ontodex.models.layers.bag import WordBag
-from ontodex.models.layers.label_attention import (
-    compute_label_logits,
-    compute_logits,
-    explain_logit,
-    project_tokens,
-)
+from ontodex.models.layers.label_attention import LabelAttention
 from ontodex.models.layers.words import WordEmbedding, token_mask
 from ontodex.models.levelwise.config import LevelwiseConfig
 from ontodex.models.levelwise.levels import Level
@@ -136,26 +131,6 @@ class SetBag(nn.Module):
         bag = x.sum(dim=1) / lengths.clamp(min=1).sqrt()[:, None]  # (n, e); padding is 0
         logits: Tensor = self.output(self.drop(F.relu(bag + self.bias)))
         return logits  # (n, l)
-
-
-class LabelAttention(nn.Module):
-    """Attention of each label over the words, with a query per label. Ours, not the paper's."""
-
-    def __init__(self, width: int, value_dim: int, n_labels: int) -> None:
-        super().__init__()
-        self.queries = nn.Parameter(torch.empty(n_labels, width))
-        nn.init.xavier_uniform_(self.queries)
-        self.project = nn.Linear(width, value_dim)
-        self.output = nn.Parameter(torch.randn(n_labels, value_dim) * 0.05)
-
-    def forward(self, h: Tensor, mask: Tensor) -> Tensor:
-        values = project_tokens(self.project, h)  # (n, t, v)
-        return compute_label_logits(h, values, self.queries, self.output, mask)  # (n, l)
-
-    def explain_logit(self, h: Tensor, mask: Tensor, label: int) -> Tensor:
-        """Return the contribution (n, t) of each token to the logit of a label."""
-        query, output = self.queries[label], self.output[label]
-        return explain_logit(h, self.project(h), query, mask, lambda m: compute_logits(m, output))
 
 
 def max_stream_length(config: LevelwiseConfig, stream: str) -> int:

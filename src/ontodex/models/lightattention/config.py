@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ontodex.config import check_least, check_most, check_widths
-from ontodex.models.attentionxml.config import RecurrentConfig
+from ontodex.config import check_least, check_most, check_shares, check_widths
+from ontodex.models.text_network import TextNetworkConfig
 from ontodex.types.loop_config import LoopConfig
 
 
 @dataclass(frozen=True)
-class LightAttentionConfig(RecurrentConfig):
+class LightAttentionConfig(TextNetworkConfig):
     """Settings of `lightattention`. The paper names those of the tree and 3 or 4 layers, no
     others."""
 
+    hidden: int = 512  # LSTM units in each direction
+    value_dim: int = 512  # width of the fully connected layer
+    word_dropout: float = 0.3  # of word vectors
+    dropout: float = 0.5  # of the LSTM's states
     generator: Literal["document", "attention"] = "document"  # how clusters read a text
     # The probability of a label: of its own logit, where clusters only propose candidates (alone);
     # of its logit added to its cluster's (sum); or the product along the path (paper, Eq. 1).
@@ -34,9 +38,10 @@ class LightAttentionConfig(RecurrentConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_least(self, 1, "layers", "candidates")
+        check_least(self, 1, "hidden", "value_dim", "layers", "candidates")
+        check_shares(self, "word_dropout", "dropout")
         check_most(self, 64, "layers")
-        check_widths(self, "bag")
+        check_widths(self, "hidden", "value_dim", "bag")
         check_least(self, 0, "bag", "beam", "height")
         check_least(self, 2, "cluster")
         if not 0 < self.train_beam_ratio <= 1:

@@ -1,0 +1,1 @@
+"""Label attention and a bag of words, our variant of AttentionXML: config, network, system."""
