@@ -31,18 +31,17 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from ontodex.config import build, read
 from ontodex.evaluation.ranking import precision, score_documents
-from ontodex.features.tokens import TokenConfig, tokenise_corpus
+from ontodex.features.tokens import TokenConfig, Tokens, tokenise_corpus
 from ontodex.features.vocabulary import Vocabulary
 from ontodex.io.device import choose_device
 from ontodex.models import find_model
-from ontodex.models.lightattention.network import TreeNetwork
+from ontodex.models.attentive_tree.system import AttentiveTreeSystem
 from ontodex.models.lightattention.node_tables import FrozenTable, create_table, row_width
-from ontodex.models.lightattention.scorers import list_node_vectors
-from ontodex.models.lightattention.system import LightAttentionSystem, compute_tree_shape
 from ontodex.models.lightattention.training import measure_recall
 from ontodex.models.trees import label_tree
 from ontodex.models.trees.label_tree import LabelTree
@@ -78,26 +77,26 @@ def corpora(folder: Path, shape: Shape) -> dict[str, Corpus]:
     return {name: Corpus.open(folder / name) for name in ("train", "dev", "test")}
 
 
-def grown(folder: Path, system: LightAttentionSystem, *data: Any) -> LabelTree:
+def grown(folder: Path, system: AttentiveTreeSystem, tokens: Tokens, gold: csr_array) -> LabelTree:
     """The tree of a corpus, made once for all systems that want one of this shape."""
-    labels = data[-1]
-    shape = "-".join(map(str, compute_tree_shape(system.config, labels.n_seen).values()))
-    place = folder / f"tree-{shape}"
+    height = system.compute_height(gold.shape[1])
+    place = folder / f"tree-{system.config.cluster}-{height}"
     took = place / "seconds.txt"
     if not took.exists():
         began = time.perf_counter()
-        LightAttentionSystem.build_tree(system, *data).save(place)
+        AttentiveTreeSystem.build_tree(system, tokens, gold).save(place)
         took.write_text(str(time.perf_counter() - began))
     system.tree_seconds = float(took.read_text())  # type: ignore[attr-defined]
-    return LabelTree.load(place, labels.n_seen)
+    return LabelTree.load(place, gold.shape[1])
 
 
 def make_ahead(folder: Path, shape: Shape, table: Mapping[str, Any]) -> None:
     """What training on a synthetic corpus needs of the CPU alone."""
     corpus = corpora(folder, shape)["train"]
     labels = LabelSpace.of(corpus)
-    system = LightAttentionSystem(build(LightAttentionSystem.Config, table, "model"))
-    grown(folder, system, tokenise_corpus(corpus, system.config), labels.gold(corpus), labels)
+    system = AttentiveTreeSystem(build(AttentiveTreeSystem.Config, table, "model"))
+    system.n_labels = labels.n_seen
+    grown(folder, system, tokenise_corpus(corpus, system.config), labels.gold(corpus))
 
 
 # ------------------------------------------------------------------------------------------ train
@@ -163,7 +162,7 @@ def train(name: str, shape: Shape, steps: int, table: Mapping[str, Any], out: Pa
     step = float(np.mean(np.diff(starts)[SKIPPED_STEPS:]))
     gold = labels.gold(corpus["test"])
     found = {}
-    if isinstance(system, LightAttentionSystem) and system.tree is not None:
+    if isinstance(system, AttentiveTreeSystem) and system.tree is not None:
         sizes = [system.tree.count_nodes(level) for level in range(system.tree.height + 2)]
         test = system.encode(corpus["test"])
         recall = measure_recall(system.check_fitted(), test, gold, system.tree.height)
@@ -192,26 +191,25 @@ def random_run(n_labels: int, table: Mapping[str, Any], folder: Path) -> None:
     """A run folder as training leaves one, with random weights."""
     if is_finished(folder):
         return
-    system = LightAttentionSystem(build(LightAttentionSystem.Config, table, "model"))
+    system = AttentiveTreeSystem(build(AttentiveTreeSystem.Config, table, "model"))
     config = system.config
     system.reader.vocabulary = Vocabulary(("", "", *(f"w{i}" for i in range(WORDS))))
     system.n_labels = n_labels
-    shape = compute_tree_shape(config, n_labels)
     depth = label_tree.count_halvings(n_labels, config.cluster)
     binary = label_tree.build_binary_tree(np.arange(n_labels), depth)
-    tree = label_tree.flatten_to_height(binary, shape["children"], shape["height"])
+    tree = label_tree.flatten_to_height(binary, config.children, system.compute_height(n_labels))
     system.tree = tree
     random = np.random.default_rng(0)
     pool = (0.05 * random.standard_normal(2**22)).astype(np.float16)  # 2^30 draws take minutes
-    top, *deeper = list_node_vectors(config, tree.height)
+    top, *deeper = system.list_node_vectors(tree.height)
     tables: list[nn.Module] = [create_table(top, torch.zeros(tree.count_nodes(1)), system.device)]
     for level, vectors in enumerate(deeper, start=2):
         rows = np.resize(pool, (tree.count_nodes(level), row_width(vectors)))
         tables.append(FrozenTable(rows, system.device))
-    system.network = TreeNetwork(config, len(system.reader), tree, tables, None).eval()
+    system.network = system.build_network(tree, tables, None).eval()
     (folder / "model").mkdir(parents=True)
     system.save(folder / "model")
-    write_manifest(folder, {"model": "lightattention"})
+    write_manifest(folder, {"model": "attentive-tree"})
 
 
 def ask(folder: Path, n_labels: int) -> None:
@@ -222,7 +220,7 @@ def ask(folder: Path, n_labels: int) -> None:
     watch = [both_clocks()]
     verify_folder(folder)
     watch.append(both_clocks())
-    system = LightAttentionSystem.load(folder / "model", labels)
+    system = AttentiveTreeSystem.load(folder / "model", labels)
     watch.append(both_clocks())
     random = np.random.default_rng(1)
     for _ in range(20):
@@ -276,7 +274,7 @@ def main() -> None:
     parser.add_argument("what", choices=["corpora", "train", "predict", "ask"])
     parser.add_argument("out", type=Path)
     parser.add_argument("--labels", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
-    parser.add_argument("--model", default="lightattention")
+    parser.add_argument("--model", default="attentive-tree")
     parser.add_argument("--documents", type=int, default=200_000, help="at least so many")
     parser.add_argument("--steps", type=int, default=0, help="of training; 0 = an epoch")
     parser.add_argument("--set", dest="overrides", action="append", default=[])

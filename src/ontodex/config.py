@@ -112,6 +112,8 @@ def _accepts(cls: Any, path: Sequence[str], value: Any) -> bool:
     for step in path:
         if not dataclasses.is_dataclass(cls) or step not in _field_types(cls):
             return False
+        if _is_former(cls, step, value):
+            return True
         cls = _field_types(cls)[step]
     return _fits(value, cls)
 

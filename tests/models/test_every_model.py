@@ -32,7 +32,8 @@ SMALL: dict[str, dict[str, Any]] = tomllib.loads(
 # Eight documents are one batch: memorising them takes more than twenty-five steps.
 LONGER = {
     "attentionxml": 150, "attentive": 150, "xmlrnn": 150, "xmlcnn": 150, "bowcnn": 150,
-    "rankae": 150, "levelwise": 60, "lightattention": 60, "dxml": 80, "averaged": 80,
+    "rankae": 150, "levelwise": 60, "lightattention": 60, "attentive-tree": 60,
+    "dxml": 80, "averaged": 80,
 }  # fmt: skip
 MEMORISE: dict[str, dict[str, Any]] = {
     name: {"train": {**SMALL[name]["train"], "epochs": epochs}} for name, epochs in LONGER.items()
@@ -40,15 +41,16 @@ MEMORISE: dict[str, dict[str, Any]] = {
 POINTER = {"embedding": 32, "hidden": 32, "train": {"epochs": 2, "batch_size": 16}}
 LEARN_ON_GPU = (
     "attentionxml", "attentive", "xmlrnn", "xmlcnn", "bowcnn", "averaged", "rankae", "dxml",
-    "lightattention", "levelwise",
+    "lightattention", "attentive-tree", "levelwise",
 )  # fmt: skip
 ONLY_ON_GPU: dict[str, dict[str, Any]] = {
     "dxml": {"skip_gram": "torch"},
-    "lightattention": {"beam": 100},  # else CPU and GPU may keep different nodes of equal score
+    "attentive-tree": {"beam": 100},  # else CPU and GPU may keep different nodes of equal score
     "levelwise": {"encoder": "level", "hidden": 64, "merge": "pointer", "pointer": POINTER},
 }
 EXEMPT: dict[str, dict[str, str]] = {
     "lightattention": {"text only": "it reads words"},
+    "attentive-tree": {"text only": "it reads words"},
     "levelwise": {"text only": "it reads words, level by level of an ontology"},
     "popularity": {
         "overfits": "it never reads a document",

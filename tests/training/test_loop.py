@@ -100,7 +100,7 @@ def test_momentum_by_hand():
     """Constant gradient 1 and no decay: the speed is 1, then 1.9, then 2.71 times lr."""
     net = nn.Linear(1, 1, bias=False)
     nn.init.zeros_(net.weight)
-    settings = {"optimizer": "sgd", "momentum": 0.9, "ema_rate": 0.0, "max_grad_norm": 0.0}
+    settings = {"optimizer": "sgd", "ema_rate": 0.0, "max_grad_norm": 0.0}
     fit(
         net,
         batches=lambda epoch: [np.array([0])] * 3,
@@ -368,13 +368,14 @@ def test_the_metrics_of_a_system_are_in_the_log(tmp_path):
     assert [line["recall"] for line in lines] == [0.5, 0.75]
 
 
-def test_each_step_has_the_learning_rate_of_the_schedule():
+def test_each_step_has_the_learning_rate_of_the_schedule(monkeypatch):
+    monkeypatch.setattr(LoopConfig, "momentum", 0.0)
     # The loss is the weight itself, so each step of plain SGD lowers it by the learning rate:
     # 20 steps of one epoch, warm-up of 2 steps, then a linear decay towards a tenth.
     net = nn.Linear(1, 1, bias=False).double()
     nn.init.zeros_(net.weight)
     config = LoopConfig(
-        epochs=1, optimizer="sgd", momentum=0.0, weight_decay=0.0, lr=1.0, warmup_steps=100,
+        epochs=1, optimizer="sgd", weight_decay=0.0, lr=1.0, warmup_steps=100,
         final_lr_ratio=0.1, max_grad_norm=0.0, ema_rate=0.0, patience=0,
     )  # fmt: skip
     fit(net, batches=lambda _: [np.array([0])] * 20, loss=lambda _: net.weight.sum(), config=config)

@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 Table = dict[str, Any]
 
+MAX_LAYERS, OLD_WIDTH = 64, 512  # of version 0.1
+
 
 @dataclass(frozen=True)
 class Renamed:
@@ -43,9 +45,10 @@ LOOP_NAMES = {
 }
 NETWORKS = (
     "averaged", "dxml", "attentionxml", "attentive", "xmlrnn", "xmlcnn", "bowcnn",
-    "lightattention", "levelwise", "rankae",
+    "lightattention", "attentive-tree", "levelwise", "rankae",
 )  # fmt: skip
-ATTENTIVE = ("attentive", "lightattention", "levelwise")
+ATTENTIVE = ("attentive", "levelwise")
+LAYERED = ("attentionxml", "xmlrnn", "lightattention", "attentive-tree")  # widths are `layers`
 
 RENAMED: tuple[Renamed, ...] = (
     Renamed("decide.rule", "decide.rule", values={"top": "top-k"}),
@@ -71,11 +74,11 @@ RENAMED: tuple[Renamed, ...] = (
     Renamed("model.pointer.coverage", "model.pointer.coverage_weight", ("levelwise",)),
     Renamed("model.value", "model.value_dim", ATTENTIVE),
     *(
-        Renamed(f"model.{old}", "model.layers", ("attentionxml", "xmlrnn"), is_listed=True)
+        Renamed(f"model.{old}", "model.layers", LAYERED, is_listed=True)
         for old in ("value_dim", "value")
     ),
-    Renamed("model.way", "model.path_scoring", ("lightattention",)),
-    Renamed("model.learned", "model.train_beam_ratio", ("lightattention",)),
+    Renamed("model.way", "model.path_scoring", ("lightattention", "attentive-tree")),
+    Renamed("model.learned", "model.train_beam_ratio", ("lightattention", "attentive-tree")),
     Renamed("model.sides", "model.margin_reduction", ("rankae",)),
     Renamed("model.balance", "model.reconstruction_weight", ("rankae",)),
     Renamed("model.direct", "model.direct_weight", ("rankae",)),
@@ -95,6 +98,8 @@ def translate_old_names(tables: Mapping[str, Any], *, names_them: bool = True) -
     if (system := model.get("name")) != (today := name_system(model)):
         replaced.append(f"a {system} with these settings is now the system {today}")
         model["name"] = system = today
+    if system in LAYERED and _list_layers(model):
+        replaced.append("model.layers is now the width of each layer")
     replaced += [
         f"{row.old} is now {row.new}"
         for row in RENAMED
@@ -117,6 +122,8 @@ def translate_saved(
     value for it. So rows of other systems change nothing here.
     """
     tables: Table = copy.deepcopy({where: dict(table)})
+    if where == "model" and accepts("model.layers", [1]):
+        _list_layers(tables[where])
     for row in RENAMED:
         if not row.old.startswith(f"{where}."):
             continue
@@ -127,6 +134,16 @@ def translate_saved(
         if accepts(row.new, _new_value(row, inner[old])):
             _rename(tables, row)
     return dict(tables[where])
+
+
+def _list_layers(model: Table) -> bool:
+    """Replace the number of layers, as version 0.1 had it, by the width of each."""
+    number = model.get("layers")
+    if not isinstance(number, int) or not 1 <= number <= MAX_LAYERS:
+        return False
+    width = model.pop("value", OLD_WIDTH)
+    model["layers"] = [model.pop("value_dim", width)] * number
+    return True
 
 
 def _new_value(row: Renamed, value: Any) -> Any:

@@ -32,6 +32,7 @@ MODELS = {
     "xmlcnn": "ontodex.models.attentionxml.xmlcnn:XMLCNNSystem",
     "bowcnn": "ontodex.models.rankae.bowcnn:BowCNNSystem",
     "lightattention": "ontodex.models.lightattention.system:LightAttentionSystem",
+    "attentive-tree": "ontodex.models.attentive_tree.system:AttentiveTreeSystem",
     "levelwise": "ontodex.models.levelwise.system:Levelwise",
     "rankae": "ontodex.models.rankae.system:RankAESystem",
     "consensus": "ontodex.models.consensus:Consensus",

@@ -17,13 +17,13 @@ class LoopConfig:
     """Settings of one training, whichever the network."""
 
     LEAST_EPOCHS: ClassVar[int] = 1
+    momentum: ClassVar[float] = 0.9  # of sgd
     epochs: int = 10  # most passes over the training documents
     batch_size: int = 128  # documents per step, over all processes
-    optimizer: Literal["adam", "sgd"] = "adam"  # sgd: with momentum
+    optimizer: Literal["adam", "sgd"] = "adam"  # sgd: with momentum 0.9
     lr: float = 2e-3  # peak learning rate
     warmup_steps: int = 300  # steps until the peak; never more than a tenth of all steps
     final_lr_ratio: float = 0.02  # learning rate of the last step / peak; the decay is linear
-    momentum: float = 0.9  # of sgd
     weight_decay: float = 0.0  # decoupled, as in AdamW; with sgd a part of the gradient
     max_grad_norm: float = 20.0  # gradients are clipped to this norm; 0 = no clipping
     ema_rate: float = 0.003  # 1 - decay of the moving average of the weights; 0 = no average
@@ -41,4 +41,4 @@ class LoopConfig:
             raise ValueError(f"lr must be above 0, not {self.lr}")
         if not 0 <= self.final_lr_ratio <= 1:
             raise ValueError(f"final_lr_ratio must be in [0, 1], not {self.final_lr_ratio}")
-        check_shares(self, "ema_rate", "momentum")
+        check_shares(self, "ema_rate")

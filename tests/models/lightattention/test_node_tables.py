@@ -21,25 +21,20 @@ from ontodex.models.trees.label_tree import LabelTree
 CPU = torch.device("cpu")
 
 
-def initial_odds(tree: LabelTree, gold: csr_array, path_scoring: str) -> list[list[float]]:
-    return [odds.exp().tolist() for odds in compute_node_log_odds(tree, gold, path_scoring)]
+def initial_odds(tree: LabelTree, gold: csr_array, *, given_parent: bool) -> list[list[float]]:
+    found = compute_node_log_odds(tree, gold, given_parent=given_parent)
+    return [odds.exp().tolist() for odds in found]
 
 
 def test_where_training_starts_by_hand():
     """Four documents; cluster 1 (labels 2, 3 at its places) is in three of them."""
     tree = LabelTree(np.arange(4), (np.array([0, 2]), np.array([0, 2, 4])))
     gold = csr_array(np.array([[1, 0, 1, 0], [0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 0, 0]]))
-    clusters, labels = (
-        odds.exp().tolist() for odds in compute_node_log_odds(tree, gold, "product")
-    )
+    clusters, labels = initial_odds(tree, gold, given_parent=True)
     # Clusters: 1 and 3 of 4 documents; label 3: 2 of the 3 of its cluster. (c + 1/2) / (n + 1).
     assert clusters == pytest.approx([0.3 / 0.7, 0.7 / 0.3], rel=1e-5)
     assert labels[3] == pytest.approx((2.5 / 4) / (1.5 / 4), rel=1e-5)
-    clusters, labels = initial_odds(tree, gold, "sum")
-    # Label 3: 2 of 4 documents, even odds; its cluster has 0.7 / 0.3 of them already.
-    assert clusters == pytest.approx([0.3 / 0.7, 0.7 / 0.3], rel=1e-5)
-    assert labels[3] == pytest.approx(0.3 / 0.7, rel=1e-5)
-    clusters, labels = initial_odds(tree, gold, "alone")
+    clusters, labels = initial_odds(tree, gold, given_parent=False)
     assert clusters == pytest.approx([0.3 / 0.7, 0.7 / 0.3], rel=1e-5)
     assert labels[3] == pytest.approx(1.0, rel=1e-5)
 

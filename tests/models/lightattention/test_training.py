@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,7 +24,7 @@ from ontodex.types import Corpus, Doc, LabelSpace
 from ontodex.types.loop_config import LoopConfig
 
 CPU = torch.device("cpu")
-SMALL = {"hidden": 3, "value_dim": 2, "width": 4, "bag": 3, "word_dropout": 0.0, "dropout": 0.0}
+SMALL = {"hidden": 3, "layers": (2,), "width": 4, "dropout": 0.0}
 
 
 def corpus(n: int) -> Corpus:
@@ -43,7 +42,7 @@ LABELS = LabelSpace.of(corpus(32))
 
 def system(**more: object) -> LightAttentionSystem:
     loop = LoopConfig(epochs=2, batch_size=8, patience=0, lr=0.01, checkpoint_seconds=0)
-    fixed = {**SMALL, "cluster": 2, "beam": 2, "min_count": 1, "train": loop}
+    fixed = {**SMALL, "cluster": 2, "height": 1, "beam": 2, "min_count": 1, "train": loop}
     return LightAttentionSystem(LightAttentionConfig(**{**fixed, **more}))  # type: ignore[arg-type]
 
 
@@ -92,30 +91,13 @@ def test_long_tables_are_trained_by_row_and_short_ones_whole(monkeypatch, by_row
     assert sparse[-1] == [False, by_row == 0]  # the top level is always scored whole
 
 
-@pytest.mark.parametrize(
-    ("training", "expected"), [("joint", [False]), ("top-down", [True, False])]
-)
-def test_generators_train_the_encoder_until_labels_are_trained(monkeypatch, training, expected):
-    seen: list[bool] = []
-    encode = TreeNetwork.encode_documents
-
-    def watch(self: TreeNetwork, *batch: torch.Tensor, **choice: bool) -> Any:
-        if self.training:
-            seen.append(choice["generators_train_encoder"])
-        return encode(self, *batch, **choice)
-
-    monkeypatch.setattr(TreeNetwork, "encode_documents", watch)
-    system(training=training).fit(corpus(32), corpus(12), LABELS)
-    assert [one for one, _ in groupby(seen)] == expected
-
-
 @pytest.mark.parametrize(("stop_after", "by_row"), [(6, 1_000), (10, 0)])
 def test_a_resumed_training_draws_the_same_static_negatives(
     tmp_path, monkeypatch, stop_after, by_row
 ):
     """Two levels of two epochs of four batches, stopped in the first or the second level."""
     monkeypatch.setattr(lightattention, "ROW_UPDATE_NODES", by_row)
-    choice = {"negatives": "static", "training": "top-down"}
+    choice = {"negatives": "static"}
     whole = system(**choice)
     whole.fit(corpus(32), corpus(12), LABELS)
 
@@ -185,8 +167,7 @@ def test_static_negatives_stay_and_dynamic_ones_follow_the_generators(monkeypatc
     chosen = {}
     for negatives in ("static", "dynamic"):
         with monkeypatch.context() as patch:
-            choice = {"negatives": negatives, "training": "top-down"}
-            chosen[negatives] = candidates_of_steps(patch, **choice)
+            chosen[negatives] = candidates_of_steps(patch, negatives=negatives)
     assert len(chosen["static"]) == 32
     assert all(len(sets) == 1 for sets in chosen["static"].values())
     assert any(len(sets) > 1 for sets in chosen["dynamic"].values())
@@ -201,7 +182,7 @@ def test_static_negatives_are_below_the_nodes_that_the_trained_level_above_prefe
         return drawn[-1]
 
     monkeypatch.setattr(training, "find_best_nodes", watch)
-    seen = candidates_of_steps(monkeypatch, negatives="static", training="top-down")
+    seen = candidates_of_steps(monkeypatch, negatives="static")
     parents = drawn[-1][:, 0].tolist()
     for row, sets in seen.items():
         assert all(clusters <= {parents[row]} for clusters in sets)
@@ -209,13 +190,13 @@ def test_static_negatives_are_below_the_nodes_that_the_trained_level_above_prefe
 
 @pytest.mark.parametrize("depth", [1, 2])
 def test_the_loss_is_the_sum_of_the_cross_entropies_of_the_levels_in_training(depth):
-    """Of each document's candidates: a sampled negative counts for all that it stands for."""
-    fitted, train = system(beam=4, train_beam_ratio=0.5), corpus(32)
+    """Of each document's candidates."""
+    fitted, train = system(beam=2), corpus(32)
     fitted.fit(train, corpus(12), LABELS)
-    config, network = fitted.config, fitted.check_fitted().train()
+    network = fitted.check_fitted().train()
     data, gold = fitted.encode(train), LABELS.gold(train)
     truth = Ragged.of_gold(gold, 8, CPU)
-    trainer = LevelTrainer(config, network, data, truth, data, gold)
+    trainer = LevelTrainer(fitted.config.train, network, data, truth, data, gold)
     trainer.depth = depth
     rows = np.arange(6)
     torch.manual_seed(5)
@@ -223,13 +204,10 @@ def test_the_loss_is_the_sum_of_the_cross_entropies_of_the_levels_in_training(de
     torch.manual_seed(5)
     encoded = network.encode_documents(*data.pad(rows))
     places = training.pad_places(network, truth, rows)
-    expected, weights = 0.0, set()
+    expected = 0.0
     for scores in list(training.search_levels(network, encoded, places))[:depth]:
         for n in range(6):
             for c in np.flatnonzero(scores.is_candidate[n]):
                 p = 1 / (1 + math.exp(-float(scores.logits[n, c].detach())))
-                weight = float(scores.weights[n, c])
-                expected -= weight * math.log(p if scores.is_true[n, c] else 1 - p)
-                weights.add(weight)
+                expected -= math.log(p if scores.is_true[n, c] else 1 - p)
     assert found == pytest.approx(expected / 6, rel=1e-5)
-    assert weights == ({1.0} if depth == 1 else {1.0, 3.0})

@@ -12,12 +12,9 @@ from ontodex.models.trees import label_tree, two_means
 from ontodex.models.trees.label_tree import (
     LabelTree,
     build_label_vectors,
-    build_ontology_tree,
     build_tree,
     flatten,
 )
-from ontodex.ontology.graph import Concept, build_ontology
-from ontodex.types import Corpus, Doc, LabelSpace
 
 
 def plant_groups(n_groups: int, size: int, seed: int = 0) -> tuple[csr_array, np.ndarray]:
@@ -188,29 +185,3 @@ def test_the_tree_does_not_depend_on_the_division_of_the_work(monkeypatch):
     parts = build_tree(vectors, seed=4, cluster=4)
     np.testing.assert_array_equal(whole.order, parts.order)
     assert not np.array_equal(whole.order, build_tree(vectors, seed=5, cluster=4).order)
-
-
-def test_the_ontology_as_a_tree_keeps_neighbours_together():
-    """Two tops with four concepts each, named so that the order of columns mixes them."""
-    names = {"top1": "aceg", "top2": "bdfh"}
-    concepts = [Concept(top) for top in names]
-    concepts += [Concept(c, parents=(top,)) for top, below in names.items() for c in below]
-    train = Corpus.of([Doc(c, {"t": "x"}, labels=(c,)) for c in "abcdefgh"])
-    labels = LabelSpace.of(train, build_ontology(concepts))
-    tree = build_ontology_tree(labels, cluster=4)
-    assert [labels.ids[column] for column in tree.order] == list("acegbdfh")
-    assert tree.find_nodes(1).tolist() == [0, 1] * 4
-
-
-def test_a_label_with_two_parents_or_none_has_one_place():
-    concepts = [Concept("r"), Concept("m", parents=("r",)), Concept("x", parents=("m", "r"))]
-    docs = [Doc(c, {"t": "x"}, labels=(c,)) for c in ("outside", "m", "x", "r")]
-    labels = LabelSpace.of(Corpus.of(docs), build_ontology(concepts))
-    tree = build_ontology_tree(labels, cluster=2)
-    assert [labels.ids[column] for column in tree.order] == ["r", "m", "x", "outside"]
-
-
-def test_a_tree_of_an_ontology_without_an_ontology_is_refused():
-    labels = LabelSpace.of(Corpus.of([Doc("1", {"t": "x"}, labels=("a",))]))
-    with pytest.raises(RunError, match="needs an ontology"):
-        build_ontology_tree(labels)

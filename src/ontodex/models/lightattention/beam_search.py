@@ -9,7 +9,6 @@ known by their places, the order of leaves in the tree.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -34,7 +33,6 @@ class LevelScores:
     log_p: Tensor  # (n, c): of the path from the root; -inf where empty or only teacher-forced
     is_true: Tensor  # (n, c): has a true label below it; all False without true labels
     is_reached: Tensor  # (n, g): whether each true label is below the beams so far
-    weights: Tensor  # (n, c): of the candidates in the loss
     is_whole: bool = False  # all nodes of the level, each at its own place
 
     def best(self, k: int) -> tuple[Tensor, Tensor]:
@@ -51,24 +49,14 @@ class LevelScores:
 
 
 def score_alone(own: Tensor, parent: Tensor, parent_log_p: Tensor) -> tuple[Tensor, Tensor]:
-    """Return (logits, log-probabilities) of a node's own logit; clusters only propose it."""
+    """Return (logits, log-probabilities) of a node's own logit; clusters only propose it. Ours."""
     return own, F.logsigmoid(own.detach())
-
-
-def score_sum(own: Tensor, parent: Tensor, parent_log_p: Tensor) -> tuple[Tensor, Tensor]:
-    """Return (logits, log-probabilities) where a node's logit is added to its parent's, which as a
-    whole cluster has more documents to learn from."""
-    logits = parent + own
-    return logits, F.logsigmoid(logits.detach())
 
 
 def score_product(own: Tensor, parent: Tensor, parent_log_p: Tensor) -> tuple[Tensor, Tensor]:
     """Return (logits, log-probabilities) with the product of probabilities along the path
     (LightAttention, Eq. 1)."""
     return own, parent_log_p + F.logsigmoid(own.detach())
-
-
-PATH_SCORING = {"alone": score_alone, "sum": score_sum, "product": score_product}
 
 
 def search_levels(
@@ -99,17 +87,14 @@ def score_top(
     """Score all nodes of the top level."""
     top = network.scorers[0]
     seen = encoded.labels if len(network.levels) == 1 else encoded.generators
-    nodes = torch.arange(network.n_top, device=seen.mask.device).expand(len(seen.mask), -1)
+    logits = top.score_all(seen)  # (n, l)
+    nodes = torch.arange(network.n_top, device=logits.device).expand(len(logits), -1)
     if positives is None:
         positives = nodes[:, :0]
     is_true = _mark(network.find_ancestors(positives, 1), network.n_top)
-    logits = top.score_all(seen)  # (n, l)
     log_p = F.logsigmoid(logits.detach())
-    is_candidate, weights = torch.ones_like(is_true), torch.ones_like(log_p)
-    is_reached = positives != NONE  # (n, g)
-    return LevelScores(
-        nodes, is_candidate, logits, log_p, is_true, is_reached, weights, is_whole=True
-    )
+    is_candidate, is_reached = torch.ones_like(is_true), positives != NONE  # (n, l), (n, g)
+    return LevelScores(nodes, is_candidate, logits, log_p, is_true, is_reached, is_whole=True)
 
 
 def score_children(
@@ -125,7 +110,6 @@ def score_children(
     seen = encoded.labels if is_last else encoded.generators
     beam = above.best(network.beams[level - 1])[0] if parents is None else parents  # (n, b)
     is_reached = above.is_reached & _contains(network.find_ancestors(positives, level), beam)
-    beam, counts = sample_beam(beam, network.train_beam_ratio if network.training else 1.0)
     nodes, at_parents, is_child = network.list_children(
         level, beam, above.find(beam)
     )  # (n, c) each
@@ -142,25 +126,7 @@ def score_children(
     log_p = log_p.masked_fill(~F.pad(is_child, (0, is_missing.shape[1])), -torch.inf)
     is_candidate = torch.cat([is_child, is_missing], dim=1)
     is_true = _contains(nodes, true_nodes) & is_candidate
-    child_counts = counts.repeat_interleave(network.max_children[level])  # (c,)
-    weights = F.pad(child_counts, (0, is_missing.shape[1]), value=1.0).where(~is_true, 1.0)
-    return LevelScores(
-        nodes, is_candidate, logits, log_p, is_true, is_reached, weights * is_candidate
-    )
-
-
-def sample_beam(beam: Tensor, ratio: float) -> tuple[Tensor, Tensor]:
-    """Return (nodes (n, s), for how many nodes each counts (s,)): a share of each document's beam
-    (n, b), best first. Half of the share are the best nodes; the others are drawn at random from
-    the rest of the beam and count for all of it."""
-    n, b = beam.shape
-    n_kept = math.ceil(ratio * b)
-    n_best = n_kept if n_kept == b else n_kept // 2
-    chance = torch.rand(n, b - n_best, device=beam.device)
-    drawn = beam[:, n_best:].gather(1, chance.topk(n_kept - n_best).indices)
-    counts = torch.ones(n_kept, device=beam.device)
-    counts[n_best:] = (b - n_best) / max(1, n_kept - n_best)
-    return torch.cat([beam[:, :n_best], drawn], dim=1), counts
+    return LevelScores(nodes, is_candidate, logits, log_p, is_true, is_reached)
 
 
 def _contains(nodes: Tensor, others: Tensor) -> Tensor:

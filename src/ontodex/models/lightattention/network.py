@@ -1,95 +1,64 @@
 """The network of LightAttention (Figure 1): generators down a label tree and a discriminator.
 
-    tokens ┬ bag of words ────────────────────────────────────┬ a logit a label
-    (n,t)  │  (n,w)                                           │     (n,c)
-           ├ vectors ─ BiLSTM ┬ label attention ─ layers ─────┘
-           │ (n,t,e)  (n,t,2d)│    (n,c,v)         their children are the candidates, c
-           │                  ┆ max pooling ┬ a logit a cluster ─ best b ┘
-           │                    (n,2d)      │     (n,l)
-           └ bag of words ──────────────────┘
-              (n,w)
+    tokens ─ vectors ─ BiLSTM ┬ label attention ─ three layers ─ a logit a label
+    (n,t)    (n,t,e)  (n,t,2d)│    (n,c,v)                           (n,c)
+                              └ label attention ─ a layer ─ a logit a cluster ─ best b
+                                   (n,l,v)                      (n,l)
 
-Generators score the clusters of inner levels by one vector a document. The discriminator scores
-labels with label attention and fully connected layers (section III-D). Generators pass no gradient
-to the encoder (┆) while labels are trained: their task is easier and would dominate.
+Generators score the clusters of inner levels; the children of the best b are the candidates of the
+next level. The discriminator scores labels (section III-D). All levels share words and BiLSTM.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import NamedTuple, cast
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ontodex.models.layers.bag import WordBag
 from ontodex.models.layers.recurrent import BiLSTM
 from ontodex.models.layers.words import WordEmbedding, token_mask
 from ontodex.models.lightattention.beam_search import (
     NONE,
-    PATH_SCORING,
     LevelScores,
+    score_product,
     search_levels,
 )
 from ontodex.models.lightattention.config import LightAttentionConfig
 from ontodex.models.lightattention.scorers import (
-    GENERATORS,
     AttentionScorer,
     EncodedBatch,
+    NodeVector,
     Scorer,
 )
 from ontodex.models.trees.label_tree import LabelTree
 
 
 class EncodedDocuments(NamedTuple):
-    """A batch as generators read it, and as the discriminator reads it."""
+    """A batch as the scorers of inner levels read it, and as those of labels read it."""
 
-    generators: EncodedBatch
-    labels: EncodedBatch
-
-
-class NoBag(nn.Module):
-    """No bag of words, as in the paper."""
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        return torch.zeros(len(tokens), 0, device=tokens.device)
-
-    def explain_logit(self, tokens: Tensor, output: Tensor) -> Tensor:
-        return torch.zeros(tokens.shape, device=tokens.device)
-
-
-def create_bag(config: LightAttentionConfig, n_words: int) -> WordBag | NoBag:
-    return WordBag(n_words, config.bag, config.dropout) if config.bag else NoBag()
+    generators: Any
+    labels: Any
 
 
 class TreeNetwork(nn.Module):
-    """One encoder, and a scorer for each level below the root; the last scores the labels."""
+    """One encoder, and a scorer for each level below the root; the last scores the labels.
 
-    def __init__(
-        self,
-        config: LightAttentionConfig,
-        n_words: int,
-        tree: LabelTree,
-        tables: Sequence[nn.Module],
-        vectors: Tensor | None,
-    ) -> None:
+    A subclass defines `score_path` (how the logit of a node and those above become probabilities),
+    `beams` (nodes of each inner level whose children are scored), `levels` (the scorers),
+    `encode_documents` and `explain_logit`.
+    """
+
+    score_path: Callable[..., tuple[Tensor, Tensor]]
+    beams: Sequence[int]
+    levels: nn.ModuleList
+
+    def __init__(self, words: WordEmbedding, encode: BiLSTM, tree: LabelTree) -> None:
         super().__init__()
-        self.score_path = PATH_SCORING[config.path_scoring]
-        branching = [
-            tree.count_nodes(h + 1) / tree.count_nodes(h) for h in range(1, tree.height + 1)
-        ]
-        self.beams = [config.beam or math.ceil(config.candidates / few) for few in branching]
-        self.train_beam_ratio = config.train_beam_ratio
-        self.words = WordEmbedding(n_words, config.width, config.word_dropout, vectors)
-        self.encode = BiLSTM(config.width, config.hidden)
-        self.drop = nn.Dropout(config.dropout)
-        self.bag, self.generators_bag = create_bag(config, n_words), create_bag(config, n_words)
-        *inner, last = tables
-        generators = [GENERATORS[config.generator](config, table) for table in inner]
-        self.levels = nn.ModuleList([*generators, AttentionScorer(config, last, config.layers)])
+        self.words, self.encode = words, encode
         self.n_top = tree.count_nodes(1)
         self.max_children = [int(np.diff(first).max()) for first in tree.first]
         self._keep("column_of_place", tree.order)
@@ -113,20 +82,13 @@ class TreeNetwork(nn.Module):
         *_, labels = search_levels(self, self.encode_documents(tokens, lengths))  # (n, c)
         return labels
 
-    def encode_documents(
-        self, tokens: Tensor, lengths: Tensor, *, generators_train_encoder: bool = False
-    ) -> EncodedDocuments:
-        """Encode a batch. Generators pass gradients to the encoder only where that is asked for,
-        while no labels are trained."""
-        mask = token_mask(tokens, lengths)  # (n, t)
-        h = self.encode(self.words(tokens), lengths)  # (n, t, 2d)
-        pooled = h.masked_fill(~mask[:, :, None], -torch.inf).amax(dim=1)  # (n, 2d)
-        h, pooled = self.drop(h), self.drop(pooled)
-        labels = EncodedBatch(h, mask, pooled, self.bag(tokens))
-        if not generators_train_encoder:
-            h, pooled = h.detach(), pooled.detach()
-        generators = EncodedBatch(h, mask, pooled, self.generators_bag(tokens))
-        return EncodedDocuments(generators, labels)
+    def encode_documents(self, tokens: Tensor, lengths: Tensor) -> EncodedDocuments:
+        """Encode a batch."""
+        raise NotImplementedError
+
+    def explain_logit(self, tokens: Tensor, lengths: Tensor, column: int) -> Tensor:
+        """Return (n, t): the contribution of each token to the logit of a label."""
+        raise NotImplementedError
 
     def list_children(self, level: int, nodes: Tensor, at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return (children, index `at` of their parent, whether they exist), each (n, c), of nodes
@@ -144,10 +106,52 @@ class TreeNetwork(nn.Module):
         nodes = self.get_buffer(f"node_of_place_{level}")[places.clamp(min=0)]
         return nodes.masked_fill(places == NONE, NONE)
 
+    def find_place(self, column: int) -> int:
+        """Return the place of a label in the tree."""
+        return int(self.get_buffer("place_of_column")[column])
+
+
+class LightAttentionNetwork(TreeNetwork):
+    """The network of Figure 1."""
+
+    score_path = staticmethod(score_product)
+
+    def __init__(
+        self,
+        config: LightAttentionConfig,
+        n_words: int,
+        tree: LabelTree,
+        tables: Sequence[nn.Module],
+        vectors: Tensor | None,
+    ) -> None:
+        words = WordEmbedding(n_words, config.width, 0.0, vectors)
+        super().__init__(words, BiLSTM(config.width, config.hidden), tree)
+        self.beams = [config.beam] * tree.height
+        self.drop = nn.Dropout(config.dropout)
+        self.levels = nn.ModuleList(
+            AttentionScorer(config.hidden, layers, table)
+            for layers, table in zip(list_layers(config, tree.height), tables, strict=True)
+        )
+
+    def encode_documents(self, tokens: Tensor, lengths: Tensor) -> EncodedDocuments:
+        h = self.drop(self.encode(self.words(tokens), lengths))  # (n, t, 2d)
+        batch = EncodedBatch(h, token_mask(tokens, lengths))
+        return EncodedDocuments(batch, batch)
+
     def explain_logit(self, tokens: Tensor, lengths: Tensor, column: int) -> Tensor:
-        """Return (n, t): the contribution of each token to the logit of a label."""
         encoded = self.encode_documents(tokens, lengths).labels
-        discriminator = cast(AttentionScorer, self.scorers[-1])
-        place = int(self.get_buffer("place_of_column")[column])
-        added, bag_output = discriminator.explain_logit(encoded, place)
-        return added + self.bag.explain_logit(tokens, bag_output)
+        discriminator = cast(AttentionScorer, self.levels[-1])
+        return discriminator.explain_logit(encoded, self.find_place(column))
+
+
+def list_layers(config: LightAttentionConfig, height: int) -> list[tuple[int, ...]]:
+    """Return the widths of the fully connected layers of each level: generators have one."""
+    return [config.layers[:1]] * height + [config.layers]
+
+
+def list_node_vectors(config: LightAttentionConfig, height: int) -> list[list[NodeVector]]:
+    """Return, for each level below the root, the vectors that its nodes own besides a bias."""
+    return [
+        AttentionScorer.node_vectors(config.hidden, layers)
+        for layers in list_layers(config, height)
+    ]

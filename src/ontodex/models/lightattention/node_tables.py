@@ -79,25 +79,23 @@ def load_tables(
     return [FrozenTable(arrays[name], device) for name in shapes]
 
 
-def compute_node_log_odds(tree: LabelTree, gold: csr_array, path_scoring: str) -> list[Tensor]:
+def compute_node_log_odds(tree: LabelTree, gold: csr_array, *, given_parent: bool) -> list[Tensor]:
     """Return the initial bias of each node, for each level below the root.
 
-    It is the log-odds that a training document has a label below the node ("alone"); the
-    difference of that to the parent's ("sum"); or the log-odds among the documents of the parent,
-    as in training ("product").
+    It is the log-odds that a training document has a label below the node, among all documents or
+    (`given_parent`) among those of its parent, as the product along the path needs.
     """
     document = np.repeat(np.arange(gold.shape[0]), np.diff(gold.indptr))
-    counts_above, above = np.array([gold.shape[0]]), np.zeros(1)
+    above = np.array([gold.shape[0]])  # documents of each node of the level above
     odds = []
     for level in range(1, tree.height + 2):
         n_nodes = tree.count_nodes(level)
         pairs = np.unique(document * n_nodes + tree.find_nodes(level)[gold.indices])
         counts = np.bincount(pairs % n_nodes, minlength=n_nodes)
         parent = np.repeat(np.arange(len(above)), np.diff(tree.first[level - 1]))
-        among = counts_above[parent] if path_scoring == "product" else gold.shape[0]
-        logits = _logit((counts + 0.5) / (among + 1))
-        odds.append(torch.from_numpy(logits - above[parent]).float())
-        counts_above, above = counts, logits if path_scoring == "sum" else np.zeros(n_nodes)
+        among = above[parent] if given_parent else gold.shape[0]
+        odds.append(torch.from_numpy(_logit((counts + 0.5) / (among + 1))).float())
+        above = counts
     return odds
 
 

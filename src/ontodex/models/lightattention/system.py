@@ -1,18 +1,20 @@
 """LightAttention: label attention over the candidates that a label tree proposes.
 
-D. Zhu, S. Teng, J. Huang, manuscript, BNU-HKBU United International College.
+D. Zhu, S. Teng, J. Huang, "Multi-Label text classification (MTC)", manuscript, BNU-HKBU United
+International College.
 
     label vectors ─ label tree ─ network: generators down the tree, a discriminator of labels
 
 The cost of a step or of a prediction grows with the candidates, not with the labels: only the rows
-of candidates are read, and only they are trained. Deviations: docs/papers/lightattention.md.
+of candidates are read, and only they are trained. Our reading: docs/papers/lightattention.md.
+`TreeSystem` is shared with our variant, `attentive-tree`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -26,7 +28,11 @@ from ontodex.features.tokens import Tokens
 from ontodex.models import weights
 from ontodex.models.layers.ragged import Ragged
 from ontodex.models.lightattention.config import LightAttentionConfig
-from ontodex.models.lightattention.network import TreeNetwork
+from ontodex.models.lightattention.network import (
+    LightAttentionNetwork,
+    TreeNetwork,
+    list_node_vectors,
+)
 from ontodex.models.lightattention.node_tables import (
     FrozenTable,
     compute_node_log_odds,
@@ -36,7 +42,7 @@ from ontodex.models.lightattention.node_tables import (
     row_width,
     save_tables,
 )
-from ontodex.models.lightattention.scorers import GENERATORS, list_node_vectors
+from ontodex.models.lightattention.scorers import AttentionScorer, NodeVector
 from ontodex.models.lightattention.training import LevelTrainer, pick_labels, search_batch
 from ontodex.models.network_training import DEV_DEPTH
 from ontodex.models.readers import WordReader, find_word_vectors
@@ -55,12 +61,21 @@ from ontodex.types.answers import Span
 ROW_UPDATE_NODES = 50_000
 
 
-class LightAttentionSystem:
-    """Explains a label by the contribution of each word to its logit."""
+class TreeSystem:
+    """A system of a network down a label tree, which explains a label by the contribution of each
+    word to its logit. A subclass defines:
 
-    Config: ClassVar[type[LightAttentionConfig]] = LightAttentionConfig
+    Config                settings
+    build_network()       an untrained network
+    list_node_vectors()   the vectors that the nodes of each level own
+    compute_height()      the height of the tree
+    train_levels()        the order in which levels are trained
+    """
 
-    def __init__(self, config: LightAttentionConfig, *, device: str = "cpu") -> None:
+    Config: ClassVar[type[Any]]
+    given_parent: ClassVar[bool]  # probabilities of a node are conditional on its parent's
+
+    def __init__(self, config: Any, *, device: str = "cpu") -> None:
         self.config, self.device = config, torch.device(device)
         self.work: Path | None = None  # folder of checkpoints, where training may be resumed
         self.reader = WordReader(config)
@@ -69,44 +84,83 @@ class LightAttentionSystem:
         self.n_labels = 0
         self.calibration = Calibration.identity()
 
+    def build_network(
+        self, tree: LabelTree, tables: Sequence[nn.Module], vectors: Tensor | None
+    ) -> TreeNetwork:
+        """Return an untrained network; `tables` are those of the nodes of each level."""
+        raise NotImplementedError
+
+    def list_node_vectors(self, height: int) -> list[list[NodeVector]]:
+        """Return, for each level below the root, the vectors that its nodes own besides a bias."""
+        raise NotImplementedError
+
+    def compute_height(self, n_labels: int) -> int:
+        """Return the height of the tree over so many labels."""
+        raise NotImplementedError
+
+    def train_levels(self, trainer: LevelTrainer) -> None:
+        """Train the network."""
+        raise NotImplementedError
+
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
         settings, self.n_labels = self.config.train, labels.n_seen
         tokens = self.reader.fit_tokens(train)
         vectors = find_word_vectors(train, self.reader.vocabulary, seed=settings.seed)
         torch.manual_seed(settings.seed)
         gold = csr_array(labels.gold(train)[:, : self.n_labels])
-        self.tree = self.build_tree(tokens, gold, labels)
-        tables = create_tables(self.config, self.tree, gold, self.device)
-        self.network = self._build_network(self.tree, tables, vectors).to(self.device)
+        self.tree = self.build_tree(tokens, gold)
+        tables = self.create_tables(self.tree, gold)
+        self.network = self.build_network(self.tree, tables, vectors).to(self.device)
         trainer = LevelTrainer(
-            self.config,
+            settings,
             self.network,
             self.reader.encode_tokens(tokens, self.device),
             Ragged.of_gold(gold, self.n_labels, self.device),
             self.encode(dev),
             labels.gold(dev),
         )
-        trainer.train(self.work)
+        self.train_levels(trainer)
         if len(dev):
             ranking = self._rank(trainer.dev_data, DEV_DEPTH)
             self.calibration = Calibration.fit(ranking, trainer.dev_gold)
         for scorer in self.network.scorers[1:]:
             scorer.table = freeze_table(cast(nn.Embedding, scorer.table))
 
-    def build_tree(self, tokens: Tokens, gold: csr_array, labels: LabelSpace) -> LabelTree:
+    def build_tree(self, tokens: Tokens, gold: csr_array) -> LabelTree:
         """Build the tree over the labels of the training documents."""
-        config, shape = self.config, compute_tree_shape(self.config, labels.n_seen)
-        if config.tree == "ontology":
-            return label_tree.build_ontology_tree(labels, **shape)
+        config = self.config
         seen = TfidfConfig(min_df=config.min_count, max_length=config.max_length)
         features = Tfidf.fit(tokens, seen).transform(tokens)
-        vectors = label_tree.build_label_vectors(features, gold)
-        return label_tree.build_tree(vectors, seed=config.train.seed, **shape)
+        return label_tree.build_tree(
+            label_tree.build_label_vectors(features, gold),
+            seed=config.train.seed,
+            cluster=config.cluster,
+            children=config.children,
+            height=self.compute_height(self.n_labels),
+        )
 
-    def _build_network(
-        self, tree: LabelTree, tables: Sequence[nn.Module], vectors: Tensor | None
-    ) -> TreeNetwork:
-        return TreeNetwork(self.config, len(self.reader), tree, tables, vectors)
+    def create_tables(self, tree: LabelTree, gold: csr_array) -> list[nn.Module]:
+        """Return the untrained table of each level below the root."""
+        log_odds = compute_node_log_odds(tree, gold, given_parent=self.given_parent)
+        levels = zip(self.list_node_vectors(tree.height), log_odds, strict=True)
+        return [
+            create_table(
+                own, odds, self.device, sparse=number > 0 and len(odds) >= ROW_UPDATE_NODES
+            )
+            for number, (own, odds) in enumerate(levels)
+        ]
+
+    def _load_tables(self, tree: LabelTree, folder: Path) -> list[nn.Module]:
+        """Return the saved table of each level; that of the top level is a part of the network."""
+        top, *deeper = self.list_node_vectors(tree.height)
+        shapes = {
+            f"level-{level}": (tree.count_nodes(level), row_width(vectors))
+            for level, vectors in enumerate(deeper, start=2)
+        }
+        # Filled with the network's weights.
+        blank = torch.empty(tree.count_nodes(1), row_width(top), device="meta")
+        first = nn.Embedding.from_pretrained(blank, freeze=False)
+        return [first, *load_tables(folder, shapes, self.device)]
 
     def rank(self, corpus: Corpus, k: int) -> Ranking:
         self.check_fitted()
@@ -159,42 +213,34 @@ class LightAttentionSystem:
         system.n_labels, system.calibration = about.n_labels, about.calibration
         system.reader.load(folder)
         system.tree = tree = LabelTree.load(folder, system.n_labels)
-        tables = load_node_tables(system.config, tree, folder, system.device)
+        tables = system._load_tables(tree, folder)
         with torch.device("meta"):  # saves the memory and time of weights that are read next
-            network = system._build_network(tree, tables, None)
+            network = system.build_network(tree, tables, None)
         weights.load_network(folder, "network", network)
         system.network = network.to(system.device).eval()
         return system
 
 
-def compute_tree_shape(config: LightAttentionConfig, n_labels: int) -> dict[str, int]:
-    """Return the arguments of `label_tree.build_tree` for the tree over this many labels."""
-    most = GENERATORS[config.generator].MAX_TOP_NODES
-    width = {"cluster": config.cluster, "children": config.children}
-    return {**width, "height": config.height or compute_height(n_labels, **width, most=most)}
+class LightAttentionSystem(TreeSystem):
+    """The network of Figure 1, trained level by level from the top (III-C)."""
 
+    Config = LightAttentionConfig
+    given_parent = True
 
-def create_tables(
-    config: LightAttentionConfig, tree: LabelTree, gold: csr_array, device: torch.device
-) -> list[nn.Module]:
-    """Return the untrained table of each level below the root."""
-    log_odds = compute_node_log_odds(tree, gold, config.path_scoring)
-    levels = zip(list_node_vectors(config, tree.height), log_odds, strict=True)
-    return [
-        create_table(own, odds, device, sparse=number > 0 and len(odds) >= ROW_UPDATE_NODES)
-        for number, (own, odds) in enumerate(levels)
-    ]
+    def build_network(
+        self, tree: LabelTree, tables: Sequence[nn.Module], vectors: Tensor | None
+    ) -> TreeNetwork:
+        return LightAttentionNetwork(self.config, len(self.reader), tree, tables, vectors)
 
+    def list_node_vectors(self, height: int) -> list[list[NodeVector]]:
+        return list_node_vectors(self.config, height)
 
-def load_node_tables(
-    config: LightAttentionConfig, tree: LabelTree, folder: Path, device: torch.device
-) -> list[nn.Module]:
-    """Return the saved table of each level; that of the top level is a part of the network."""
-    top, *deeper = list_node_vectors(config, tree.height)
-    shapes = {
-        f"level-{level}": (tree.count_nodes(level), row_width(vectors))
-        for level, vectors in enumerate(deeper, start=2)
-    }
-    # Filled with the network's weights.
-    blank = torch.empty(tree.count_nodes(1), row_width(top), device="meta")
-    return [nn.Embedding.from_pretrained(blank, freeze=False), *load_tables(folder, shapes, device)]
+    def compute_height(self, n_labels: int) -> int:
+        """Return H, or for 0 the least height whose top level can be scored whole."""
+        config, most = self.config, AttentionScorer.MAX_TOP_NODES
+        return config.height or compute_height(
+            n_labels, cluster=config.cluster, children=config.children, most=most
+        )
+
+    def train_levels(self, trainer: LevelTrainer) -> None:
+        trainer.train_top_down(self.work, static_negatives=self.config.negatives == "static")

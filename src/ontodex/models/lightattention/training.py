@@ -2,10 +2,10 @@
 
     for each step: encode ─ search the levels with the true nodes added ─ sum of the levels' losses
 
-`training = "joint"` trains all levels at once. `top-down` adds level after level, as the paper
-does: the levels above stay in training, since all share words and encoder. Negatives of a level are
-children of the best nodes above: of the current network in each step (dynamic), or of the network
-that had been trained down to the level above, once for each document (static).
+LightAttention adds level after level from the top: the levels above stay in training, since all
+share words and encoder. Our variant trains all levels at once. Negatives of a level are children of
+the best nodes above: of the current network in each step (dynamic), or of the network that had been
+trained down to the level above, once for each document (static).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from ontodex.models.baselines.neighbours import compute_ndcg
 from ontodex.models.layers.ragged import Ragged
 from ontodex.models.layers.words import token_mask
 from ontodex.models.lightattention.beam_search import NONE, LevelScores, search_levels
-from ontodex.models.lightattention.config import LightAttentionConfig
 from ontodex.models.lightattention.network import TreeNetwork
 from ontodex.models.network_training import DEV_RANKS, Rows, autocast, train_network
 from ontodex.models.text_network import BestLabels, ranking_batch_size
 from ontodex.types import Ranking
+from ontodex.types.loop_config import LoopConfig
 
 
 class LevelTrainer:
@@ -37,14 +37,14 @@ class LevelTrainer:
 
     def __init__(
         self,
-        config: LightAttentionConfig,
+        settings: LoopConfig,
         network: TreeNetwork,
         data: Ragged,
         gold: Ragged,
         dev_data: Ragged,
         dev_gold: csr_array,
     ) -> None:
-        self.config, self.network = config, network
+        self.settings, self.network = settings, network
         self.data, self.gold, self.dev_data, self.dev_gold = data, gold, dev_data, dev_gold
         self.n_levels = len(network.levels)
         self.depth = self.n_levels  # levels in training now
@@ -52,23 +52,27 @@ class LevelTrainer:
         self.n_found = self.n_positives = torch.zeros(())
         self.dev_recall: float | None = None
 
-    def train(self, folder: Path | None) -> None:
-        """Train all levels; checkpoints of earlier levels go into folders of their own."""
-        depths = [self.n_levels] if self.config.training == "joint" else range(1, self.n_levels + 1)
-        for self.depth in depths:
-            if self.config.negatives == "static" and self.depth > 1:
-                self.static_parents.append(self._draw_parents(self.depth - 1))
-            is_last = self.depth == self.n_levels
-            train_network(
-                self.network,
-                self.data.lengths,
-                self.compute_loss,
-                self.config.train,
-                score=self.score_dev,
-                has_dev=self.dev_gold.nnz > 0,
-                folder=folder if is_last or folder is None else folder / f"level-{self.depth}",
-                epoch_metrics=self.epoch_metrics,
-            )
+    def train_top_down(self, folder: Path | None, *, static_negatives: bool) -> None:
+        """Train level after level; checkpoints of earlier levels go into folders of their own."""
+        for depth in range(1, self.n_levels + 1):
+            if static_negatives and depth > 1:
+                self.static_parents.append(self._draw_parents(depth - 1))
+            is_last = depth == self.n_levels
+            self.train(folder if is_last or folder is None else folder / f"level-{depth}", depth)
+
+    def train(self, folder: Path | None, depth: int) -> None:
+        """Train the levels down to a depth together."""
+        self.depth = depth
+        train_network(
+            self.network,
+            self.data.lengths,
+            self.compute_loss,
+            self.settings,
+            score=self.score_dev,
+            has_dev=self.dev_gold.nnz > 0,
+            folder=folder,
+            epoch_metrics=self.epoch_metrics,
+        )
 
     def _draw_parents(self, level: int) -> Tensor:
         """Return the static parents (documents, b) of a level."""
@@ -78,15 +82,16 @@ class LevelTrainer:
         """Return the sum of the losses of the levels in training, the mean over documents."""
         total = torch.zeros((), device=self.data.device)
         with autocast(self.data.device):
-            encoded = self.network.encode_documents(
-                *self.data.pad(rows), generators_train_encoder=self.depth < self.n_levels
-            )
+            encoded = self.network.encode_documents(*self.data.pad(rows))
             parents = select_rows(self.static_parents, rows, self.data.device)
             positives = pad_places(self.network, self.gold, rows)  # (n, g)
             levels = search_levels(self.network, encoded, positives, parents)
             for scores in islice(levels, self.depth):
                 total = total + F.binary_cross_entropy_with_logits(
-                    scores.logits, scores.is_true.float(), scores.weights, reduction="sum"
+                    scores.logits,
+                    scores.is_true.float(),
+                    scores.is_candidate.float(),
+                    reduction="sum",
                 )
         self.n_found = self.n_found + scores.is_reached.sum()
         self.n_positives = self.n_positives + int(self.gold.lengths[rows].sum())

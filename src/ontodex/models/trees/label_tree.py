@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Self
 
@@ -24,8 +23,6 @@ from ontodex.errors import RunError
 from ontodex.features.tfidf import normalise_rows
 from ontodex.io.tensors import TensorSpec, check_tensors, read_tensors, save_tensors
 from ontodex.models.trees.two_means import halve_bounds, order_by_clusters
-from ontodex.ontology.graph import compute_depths
-from ontodex.types import LabelSpace, Ontology
 
 Ints = NDArray[np.int64]
 
@@ -138,29 +135,6 @@ def build_tree(
     )
 
 
-def build_ontology_tree(
-    labels: LabelSpace, *, cluster: int = 16, children: int = 8, height: int = 0
-) -> LabelTree:
-    """Build the tree over the seen labels from an ontology instead of clusters.
-
-    The concepts are ordered depth-first from the roots and halved, so that neighbours in the
-    ontology share a node.
-    """
-    if labels.ontology is None:
-        raise RunError(
-            'tree = "ontology" needs an ontology',
-            hint='give one with --ontology, or set model.tree="cluster"',
-        )
-    index = labels.ontology.index
-    rank = np.full(len(index) + 1, len(index), dtype=np.int64)  # last: labels outside the ontology
-    rank[_order_concepts(labels.ontology)] = np.arange(len(index))
-    concepts = [index.get(label, len(index)) for label in labels.ids[: labels.n_seen]]
-    order = np.argsort(rank[concepts], kind="stable")
-    return flatten_to_height(
-        build_binary_tree(order, count_halvings(len(order), cluster)), children, height
-    )
-
-
 def count_halvings(n_labels: int, cluster: int) -> int:
     """Return the halvings after which no cluster has more than `cluster` labels."""
     if cluster < 2:
@@ -189,29 +163,6 @@ def build_binary_tree(order: Ints, depth: int) -> LabelTree:
         starts = halve_bounds(starts)
     pairs = [np.arange(0, 2 ** (level + 1) + 1, 2) for level in range(depth)]
     return LabelTree(np.asarray(order, np.int64), (*pairs, starts))
-
-
-def _order_concepts(ontology: Ontology) -> list[int]:
-    """Return every concept once, in depth-first order.
-
-    A concept with several parents follows the shallowest of them, the first of equals.
-    """
-    shallow, _ = compute_depths(ontology)
-    indptr, parents = ontology.parents.indptr.tolist(), ontology.parents.indices
-    below: list[list[int]] = [[] for _ in range(len(ontology))]
-    waiting = []
-    for concept, (start, end) in enumerate(pairwise(indptr)):
-        own = parents[start:end]
-        if len(own):
-            below[own[np.argmin(shallow[own])]].append(concept)
-        else:
-            waiting.append(concept)
-    waiting.reverse()
-    order = []
-    while waiting:
-        order.append(waiting.pop())
-        waiting.extend(reversed(below[order[-1]]))
-    return order
 
 
 def build_label_vectors(features: csr_array, gold: csr_array) -> csr_array:
