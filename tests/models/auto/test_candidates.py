@@ -22,9 +22,9 @@ def test_the_candidates_of_a_small_corpus_of_texts(make_corpus, ontology):
     assert {name for name, reason in chosen.items() if not reason} == {
         "lexical", "linear", "kernel", "knn",
     }  # fmt: skip
-    assert chosen["attentionxml"] == "needs a GPU"
+    assert chosen["attentive"] == "needs a GPU"
     assert "labels or more" in chosen["bonsai"]
-    assert not choose_systems(train, LabelSpace.of(train, ontology), "cuda")["attentionxml"]
+    assert not choose_systems(train, LabelSpace.of(train, ontology), "cuda")["attentive"]
     without = choose_systems(train, LabelSpace.of(train), "cpu")
     assert "ontology" in without["lexical"]
 
@@ -34,7 +34,7 @@ def test_features_are_no_texts():
     corpus = Corpus.of(docs, n_features=2)
     chosen = choose_systems(corpus, LabelSpace.of(corpus), "cuda")
     assert chosen["lexical"]
-    assert chosen["attentionxml"]
+    assert chosen["attentive"]
     names = {name for name, _ in list_alternatives("linear", "sparse")}
     assert names == {"cost"}
 

@@ -63,6 +63,6 @@ def test_dotted_settings_belong_to_inner_tables():
     assert nest_settings({"train.lr": 0.1, "train.epochs": 2, "width": 4}) == {
         "train": {"lr": 0.1, "epochs": 2}, "width": 4,
     }  # fmt: skip
-    assert make_model("attentionxml", {"train.lr": 0.25}, "cpu").config.train.lr == 0.25
+    assert make_model("attentive", {"train.lr": 0.25}, "cpu").config.train.lr == 0.25
     with pytest.raises(ConfigError, match="has no setting 'widht'"):
         make_model("kernel", {"widht": 1}, "cpu")

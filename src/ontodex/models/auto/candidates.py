@@ -46,12 +46,12 @@ def choose_systems(train: Corpus, labels: LabelSpace, device: str) -> dict[str, 
         "knn": "" if n_docs <= _KNN_DOCUMENTS else "compares a text with every document",
         "kernel": "for smaller corpora",
         "parabel": "" if n_labels >= _TREE_LABELS else f"for {_TREE_LABELS} labels or more",
-        "attentionxml": "needs a GPU",
+        "attentive": "needs a GPU",
     }
     if n_docs <= _KERNEL_DOCUMENTS and n_docs * n_labels <= _KERNEL_CELLS:
         reasons["kernel"] = ""
     if device.startswith("cuda") and is_text:
-        reasons["attentionxml"] = ""
+        reasons["attentive"] = ""
     return reasons
 
 
