@@ -121,7 +121,10 @@ def test_a_language_without_names_is_warned_of(folder, tmp_path):
     for words in (["suggest", str(folder), "trout"], ["index", str(folder), *table]):
         done = CliRunner().invoke(app, [*words, "--language", "xx"])
         assert done.exit_code == 0
-        assert "xx: not one of the ontology, whose names are in de, en\n" in done.stderr
+        assert (
+            "xx: not one of the ontology, whose names are in German (de), English (en)\n"
+            in done.stderr
+        )
     done = CliRunner().invoke(app, ["suggest", str(folder), "trout", "--language", "de"])
     assert done.stderr == ""
 

@@ -61,6 +61,7 @@ def test_every_figure_is_that_of_its_function(case, metrics, ancestors):
         expected |= {
             f"P@{k}": ranked.score_documents(ranked.precision, k, gold, ranking).mean(),
             f"R@{k}": ranked.score_documents(ranked.recall, k, gold, ranking).mean(),
+            f"F1@{k}": ranked.score_documents(ranked.f1, k, gold, ranking).mean(),
             f"RP@{k}": ranked.score_documents(ranked.r_precision, k, gold, ranking).mean(),
             f"nDCG@{k}": ranked.score_documents(ranked.ndcg, k, gold, ranking).mean(),
             f"PSP@{k}": ranked.psp(

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from ontodex.evaluation.ranking import (
     compute_propensities,
     compute_propensity_gains,
+    f1,
     find_hits,
     ndcg,
     precision,
@@ -39,6 +40,12 @@ def test_precision_at_3_of_two_documents_by_hand(two):
 
 def test_recall_at_2_divides_by_all_true_labels(two):
     assert score_documents(recall, 2, *two) == pytest.approx([1 / 3, 1 / 1])
+
+
+def test_f1_at_2_is_the_harmonic_mean_of_precision_and_recall(two):
+    p, r = score_documents(precision, 2, *two), score_documents(recall, 2, *two)
+    assert score_documents(f1, 2, *two) == pytest.approx(2 * p * r / (p + r))
+    assert score_documents(f1, 2, *two) == pytest.approx([2 / 5, 2 / 3])
 
 
 def test_r_precision_divides_by_k_or_by_fewer_true_labels(two):

@@ -20,6 +20,7 @@ from ontodex.evaluation.ranking import (
     compute_propensities,
     compute_propensity_gains,
     count_gold_labels,
+    f1,
     find_hits,
     ndcg,
     precision,
@@ -33,7 +34,7 @@ from ontodex.types import LabelSpace, Ranking
 
 log = logging.getLogger(__name__)
 
-RANKING_METRICS = {"P": precision, "nDCG": ndcg, "R": recall, "RP": r_precision}
+RANKING_METRICS = {"P": precision, "nDCG": ndcg, "R": recall, "F1": f1, "RP": r_precision}
 PROPENSITY_METRICS = {"PSP": psp, "PSnDCG": psndcg}
 
 

@@ -1,12 +1,12 @@
-"""Ranking metrics, one number per document each: P@k, R@k, RP@k, nDCG@k, PSP@k, PSnDCG@k.
+"""Ranking metrics, one number per document each: P@k, R@k, F1@k, RP@k, nDCG@k, PSP@k, PSnDCG@k.
 
 `gold` is the (documents x columns) matrix of `LabelSpace.gold`; each stored entry is a true label.
 Labels outside the label space are columns that no ranking contains: they count as misses.
 A document without gold has P@k 0 and NaN elsewhere, so that a caller who forgets it notices.
 `evaluate` leaves such documents out and counts them.
 
-The metrics `precision`, `recall`, `r_precision` and `ndcg` take k, the hits (documents x at least
-k) and the number of gold labels of each document. `psp` and `psndcg` take k and the gains.
+The metrics `precision`, `recall`, `f1`, `r_precision` and `ndcg` take k, the hits (documents x at
+least k) and the number of gold labels of each document. `psp` and `psndcg` take k and the gains.
 """
 
 from __future__ import annotations
@@ -91,6 +91,14 @@ def recall(k: int, found: NDArray[np.bool_], sizes: NDArray[np.int64]) -> Number
 def r_precision(k: int, found: NDArray[np.bool_], sizes: NDArray[np.int64]) -> Numbers:
     """Return RP@k: |top-k and gold| / min(k, |gold|), so every document can reach 1."""
     return _ratio(found[:, :k].sum(axis=1), np.minimum(sizes, k))
+
+
+def f1(k: int, found: NDArray[np.bool_], sizes: NDArray[np.int64]) -> Numbers:
+    """Return F1@k: the harmonic mean of P@k and R@k of each document, as Annif computes it.
+
+    It is 2 |top-k and gold| / (k + |gold|); a document with other than k labels cannot reach 1.
+    """
+    return np.where(sizes > 0, 2 * found[:, :k].sum(axis=1) / (k + sizes), np.nan)
 
 
 def ndcg(k: int, found: NDArray[np.bool_], sizes: NDArray[np.int64]) -> Numbers:

@@ -20,6 +20,7 @@ from ontodex.evaluation.sets import count_by_label
 from ontodex.io.files import write_text
 from ontodex.models.interface import Describes
 from ontodex.ontology.levels import compute_label_ancestors, compute_label_levels
+from ontodex.runs.languages import warn_foreign
 from ontodex.runs.run import Run, load, predict
 from ontodex.types import Corpus
 from ontodex.types.answers import PredictionResult
@@ -51,6 +52,7 @@ def evaluate(
             hint="evaluate on documents with labels of its vocabulary, written the same way "
             f"({run.labels.ids[0]!r} is one)",
         )
+    warn_foreign(corpus, run.languages)
     started = time.monotonic()
     result = predict(run, corpus)
     seconds = time.monotonic() - started

@@ -122,6 +122,8 @@ class _Manifest:
     hardware: str = ""
     learned: dict[str, int] = field(default_factory=dict)  # decisions that `learn` has used
     updates: _Updates = _Updates()
+    languages: tuple[str, ...] = ()  # of the training documents
+    refit: bool = False  # whether it learned from the dev documents too
 
 
 # A run that is loaded has these too; a folder that is only verified may lack them.

@@ -30,6 +30,7 @@ class Suggestion(ConceptRef):
 class DocumentSuggestions(BaseModel):
     id: str
     suggestions: list[Suggestion]
+    warnings: list[str]
 
 
 class SuggestResponse(BaseModel):
@@ -50,6 +51,7 @@ class ExplanationResponse(BaseModel):
     probability: float
     text: str
     spans: list[Span]
+    warnings: list[str]
 
 
 class Concept(ConceptRef):
@@ -202,6 +204,7 @@ class DocumentSuggestResponse(BaseModel):
     run: str
     number: int
     suggestions: list[SuggestionWithVerdict]
+    warnings: list[str]
 
 
 class RunSummary(BaseModel):
@@ -213,6 +216,8 @@ class RunSummary(BaseModel):
     hardware: str
     has_ontology: bool
     languages: list[str]
+    language_names: dict[str, str]
+    document_languages: list[str]
     decision_rule: str
     can_explain: bool
     can_update: bool
