@@ -124,7 +124,8 @@ def _train(
     if isinstance(model, Refits) and refits:
         first, learned = labels, train.join(dev)
         labels = _refit(model, learned, first, settings, out)
-        ranking = _translate_columns(ranking, first, labels)
+        if ranking is not None:
+            ranking = translate_columns(ranking, first, labels)
     about = {
         "ontodex": __version__,
         "model": settings.name,
@@ -231,10 +232,8 @@ def _refit(
     return labels
 
 
-def _translate_columns(ranking: Ranking | None, old: LabelSpace, new: LabelSpace) -> Ranking | None:
+def translate_columns(ranking: Ranking, old: LabelSpace, new: LabelSpace) -> Ranking:
     """Return the same ranking in the columns of a label space that has all of the labels."""
-    if ranking is None:
-        return None
     column = np.array([*(new.column[label] for label in old.ids), -1])
     return Ranking.sort(column[ranking.columns], ranking.probabilities, ranking.k)
 
