@@ -146,3 +146,18 @@ def test_the_text_of_a_page_is_read_and_a_damaged_pdf_is_refused(folder, tmp_pat
     answer = CliRunner().invoke(app, ["suggest", str(folder), str(tmp_path / "a.pdf")])
     assert isinstance(answer.exception, DataError)
     assert str(answer.exception).startswith(f"{tmp_path / 'a.pdf'}: not a readable PDF")
+
+
+def test_the_language_is_printed_given_and_asked_for_by_name(multilingual, tmp_path):
+    run, text = str(tmp_path / "run"), "Das ist auch eine Brücke, und sie ist alt."
+    files = ["--train", str(multilingual / "de.jsonl")]
+    files += ["--ontology", str(multilingual / "vocabulary.ttl")]
+    train_it = ["train", "--model", "lexical", *files, "--language", "German", "--out", run]
+    assert CliRunner().invoke(app, train_it).exit_code == 0
+    assert "Brücken" in CliRunner().invoke(app, ["suggest", run, text]).stdout
+    named = [run, text, "--language", "Finnish"]
+    assert "sillat" in CliRunner().invoke(app, ["suggest", *named]).stdout
+    done = CliRunner().invoke(app, ["explain", *named, "--label", "bridges", "--json"])
+    assert json.loads(done.stdout)["name"] == "sillat"
+    show = ["ontology", "show", str(multilingual / "vocabulary.ttl"), "--language", "fi"]
+    assert "kirjastot" in CliRunner().invoke(app, show).stdout
