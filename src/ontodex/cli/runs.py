@@ -15,6 +15,7 @@ from ontodex.cli.app import (
     Device,
     Json,
     Keywords,
+    NameLanguage,
     OntologyPath,
     Set,
     Text,
@@ -34,13 +35,23 @@ def train(
     train: Annotated[Path, Option("--train", help="Training corpus, any format.")],
     out: Annotated[Path, Option("--out", help="Run folder to write.")],
     model: Annotated[str | None, Option("--model", help="System; see docs/papers.")] = None,
-    dev: Annotated[Path | None, Option("--dev", help="Else a tenth of train is set aside.")] = None,
+    dev: Annotated[
+        Path | None,
+        Option("--dev", help="Else a tenth of train decides settings, and is learned then."),
+    ] = None,
     ontology: OntologyPath = None,
     runs: Annotated[
         list[Path] | None,
         Option("--runs", metavar="RUN...", help="For consensus: runs to choose members from."),
     ] = None,
     more_runs: Annotated[list[Path] | None, Argument(hidden=True)] = None,
+    language: Annotated[
+        list[str] | None,
+        Option(
+            help="Language of the documents, a code or a name; else guessed. May be repeated; "
+            "`none` reads words as they are."
+        ),
+    ] = None,
     config: Annotated[Path | None, Option("--config", help="Settings as TOML.")] = None,
     set_: Set = None,
     device: Device = "auto",
@@ -63,6 +74,7 @@ def train(
         dev=dev,
         ontology=ontology,
         out=out,
+        language=language or None,
         device=device,
         config=tables,
         mapping=mapping,
@@ -109,7 +121,7 @@ def suggest(
     text: Text,
     limit: Annotated[int, Option(min=1, help="How many concepts at the most.")] = 10,
     threshold: Annotated[float, Option(min=0.0, max=1.0, help="Least probability.")] = 0.0,
-    language: Annotated[str | None, Option(help="Language of the names.")] = None,
+    language: NameLanguage = None,
     keyword: Keywords = None,
     as_json: Json = False,
     device: Device = "cpu",
@@ -133,7 +145,7 @@ def suggest(
         plain = [dataclasses.asdict(suggestion) for suggestion in found.shown]
         print_answer(plain, as_json, lambda: outline.format_suggestions(found.shown))
     else:
-        places = outline.build_outline(found, ontology, language=language)
+        places = outline.build_outline(found, ontology, language=loaded.find_tag(language))
         rows = outline.outline_to_rows(places)
         print_answer(rows, as_json, lambda: "\n".join(outline.format_outline(places)))
     if not as_json and (more := outline.describe_hidden(found, threshold)):
@@ -151,6 +163,7 @@ def explain(
         bool, Option("--attention", help="The concept's attention, not contributions.")
     ] = False,
     html: Annotated[Path | None, Option(help="Also write a page with the highlights.")] = None,
+    language: NameLanguage = None,
     keyword: Keywords = None,
     as_json: Json = False,
     device: Device = "cpu",
@@ -173,6 +186,7 @@ def explain(
     from ontodex.runs.run import explain_set
 
     loaded, doc = ontodex.load(run, device=device), read_document(text, keyword)
+    warn_missing_language(language, loaded.labels.ontology)
     steps = explain_set(loaded, doc) if label is None and not attention else None
     if steps is not None:
         if html is not None:
@@ -181,7 +195,7 @@ def explain(
         text_of_steps = set_attention.format_set_attention(steps, loaded.labels)
         print_answer(record, as_json, lambda: text_of_steps)
         return
-    found = loaded.explain(doc, label, attention=attention)
+    found = loaded.explain(doc, label, language=language, attention=attention)
     if html is not None:
         write_text(html, explanation.explanation_page(found))
     if as_json:
@@ -203,7 +217,7 @@ def index(
     threshold: Annotated[
         float | None, Option(min=0.0, max=1.0, help="Least probability, not the run's decision.")
     ] = None,
-    language: Annotated[str | None, Option(help="Language of the names.")] = None,
+    language: NameLanguage = None,
     block: Annotated[int, Option(min=1, help="Documents computed and kept together.")] = 1_000,
     workers: Annotated[
         int | None, Option(min=1, help="Processes; else one a processor, or one for a GPU.")

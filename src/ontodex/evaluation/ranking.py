@@ -89,13 +89,11 @@ def recall(k: int, found: NDArray[np.bool_], sizes: NDArray[np.int64]) -> Number
 
 
 def f1(k: int, found: NDArray[np.bool_], sizes: NDArray[np.int64]) -> Numbers:
-    """Return F1@k: the harmonic mean of P@k and R@k of each document, as Annif reports it."""
-    return _ratio(2 * found[:, :k].sum(axis=1), np.where(sizes > 0, k + sizes, 0))
+    """Return F1@k: the harmonic mean of P@k and R@k of each document, as Annif computes it.
 
-
-def r_precision(k: int, found: NDArray[np.bool_], sizes: NDArray[np.int64]) -> Numbers:
-    """Return RP@k: |top-k and gold| / min(k, |gold|), so every document can reach 1."""
-    return _ratio(found[:, :k].sum(axis=1), np.minimum(sizes, k))
+    It is 2 |top-k and gold| / (k + |gold|); a document with other than k labels cannot reach 1.
+    """
+    return np.where(sizes > 0, 2 * found[:, :k].sum(axis=1) / (k + sizes), np.nan)
 
 
 def ndcg(k: int, found: NDArray[np.bool_], sizes: NDArray[np.int64]) -> Numbers:
