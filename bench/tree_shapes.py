@@ -1,4 +1,4 @@
-"""What a label tree loses, and how logits should go down it, told by a cheap stand-in on a CPU.
+"""Measure the loss of label trees, and ways to pass logits down them, with a small CPU model.
 
     python bench/tree_shapes.py carried/eurlex --documents 20000 --epochs 5
 

@@ -61,15 +61,15 @@ def test_every_fault_is_found_with_its_line(corpus: Path) -> None:
         "documents without labels": (1, ["line 7 (id '7')"]),
         "labels that the ontology does not have": (
             1,
-            ["unicorn: 1 documents, first in line 5 (id '5')"],
+            ["unicorn: 1 document, first in line 5 (id '5')"],
         ),
         "labels that the ontology calls deprecated": (
             1,
-            ["hound: 1 documents, first in line 4 (id '2'); replaced by dog"],
+            ["hound: 1 document, first in line 4 (id '2'); replaced by dog"],
         ),
         "labels without a position in the hierarchy": (
             1,
-            ["loner: 1 documents, first in line 6 (id '6')"],
+            ["loner: 1 document, first in line 6 (id '6')"],
         ),
         "repairs that were needed to read the ontology": (1, ["1 cycle was cut: cat > dog > cat"]),
     }
@@ -126,8 +126,8 @@ def test_labels_are_counted_in_bins_that_double(tmp_path: Path) -> None:
 def test_the_report_reads_well(corpus: Path) -> None:
     lines = check(corpus, ONTOLOGY).text().split("\n")
     assert "           6  documents" in lines
-    assert "1 documents with a text met before" in lines
-    assert "    line 5 (id '5'), as line 1 (id '1')" in lines
+    assert "           1  documents with a text met before" in lines
+    assert "              line 5 (id '5'), as line 1 (id '1')" in lines
 
 
 def test_only_the_first_places_are_named(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_corpus_without_any_label_is_reported_as_no_use_for_training(tmp_path:
     (finding,) = report.findings
     assert (finding.count, finding.places) == (2, [])
     assert report.text().endswith(
-        "2 documents, none with labels: enough to index, but training and evaluation need labels"
+        "2  documents, none with labels: enough to index, but training and evaluation need labels"
     )
 
 

@@ -23,13 +23,15 @@ from ontodex.cli.app import (
     warn_missing_language,
 )
 from ontodex.errors import ConfigError, RunError
+from ontodex.io.counts import format_count
+from ontodex.models import MODELS
 
 
 @app.command()
 def train(
     train: Annotated[Path, Option("--train", help="Training corpus, any format.")],
     out: Annotated[Path, Option("--out", help="Run folder to write.")],
-    model: Annotated[str | None, Option("--model", help="System; see docs/papers.")] = None,
+    model: Annotated[str | None, Option("--model", help=f"System: {', '.join(MODELS)}.")] = None,
     dev: Annotated[Path | None, Option("--dev", help="Else a tenth of train is set aside.")] = None,
     ontology: OntologyPath = None,
     config: Annotated[Path | None, Option("--config", help="Settings as TOML.")] = None,
@@ -49,13 +51,15 @@ def train(
     )
     about = run.about
     typer.echo(
-        f"{about['model']}: {about['labels']:,} labels from {about['train']['documents']:,} "
-        f"documents in {about['train_seconds']:.1f} s; run folder {out}"
+        f"{about['model']}: {format_count(about['labels'], 'label')} from "
+        f"{format_count(about['train']['documents'], 'document')} in "
+        f"{about['train_seconds']:.1f} s; run folder {out}"
     )
 
 
 @app.command()
 def evaluate(
+    context: typer.Context,
     run: Annotated[Path, Argument(help="Run folder.")],
     corpus: Annotated[Path, Argument(help="Labelled corpus.")],
     as_json: Json = False,
@@ -63,10 +67,15 @@ def evaluate(
 ) -> None:
     """Compute all metrics on a labelled corpus; write metrics.json and report.html into the run.
 
+    The main metrics are printed; with --verbose, all of them.
+
     ontodex evaluate runs/floor test.jsonl
     """
     metrics = ontodex.evaluate(run, corpus, report=True, device=device)
-    print_answer(metrics.to_dict(), as_json, metrics.to_text)
+    is_verbose = context.obj["verbose"]
+    print_answer(metrics.to_dict(), as_json, metrics.to_text if is_verbose else metrics.to_summary)
+    if not as_json:
+        typer.echo(f"report: {run / 'report.html'}; all metrics: {run / 'metrics.json'}")
 
 
 @app.command()
@@ -198,7 +207,7 @@ def index(
         device=device,
     )
     rejected = f"; {done.rejected:,} rejected, see {JobFiles(out).rejects}" if done.rejected else ""
-    text = f"{done.documents:,} documents indexed in {out}{rejected}"
+    text = f"{format_count(done.documents, 'document')} indexed in {out}{rejected}"
     print_answer(dataclasses.asdict(done), as_json, lambda: text)
 
 
@@ -284,5 +293,6 @@ def update(
     documents = updated.n_updated - before.n_updated
     labels = len(updated.labels) - len(before.labels)
     typer.echo(
-        f"{documents:,} documents and {labels:,} new labels are now in {run}; evaluate it again"
+        f"{format_count(documents, 'document')} and {format_count(labels, 'new label')} added to "
+        f"{run}; evaluate it again"
     )

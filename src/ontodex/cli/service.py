@@ -35,24 +35,28 @@ def refuse_password(context: typer.Context, parameter: CallbackParam, value: str
     return value
 
 
+RunFolders = Annotated[
+    list[Path], Argument(metavar="RUN...", help="Run folders; the first is the default.")
+]
+ServedDatabase = Annotated[
+    str,
+    Option(
+        help="SQLite file, or a URL such as postgresql://...; with a password only in the "
+        "environment.",
+        envvar=DATABASE_VARIABLE,
+        callback=refuse_password,
+    ),
+]
+
+
 @app.command()
 def serve(
-    runs: Annotated[
-        list[Path], Argument(metavar="RUN...", help="Run folders; the first is the default.")
-    ],
+    runs: RunFolders,
     host: Annotated[str, Option(help="Address to bind; any but loopback needs --keys.")] = (
         "127.0.0.1"
     ),
     port: Annotated[int, Option(help="Port; 0 takes any free one.")] = 8000,
-    database: Annotated[
-        str,
-        Option(
-            help="SQLite file, or a URL such as postgresql://...; with a password only in the "
-            "environment.",
-            envvar=DATABASE_VARIABLE,
-            callback=refuse_password,
-        ),
-    ] = "decisions.sqlite",
+    database: ServedDatabase = "decisions.sqlite",
     keys: Annotated[Path | None, Option(help="File of `ontodex keys add`.")] = None,
     user_header: Annotated[str, Option(help="Header in which a proxy sends the user's name.")] = "",
     proxy: Annotated[

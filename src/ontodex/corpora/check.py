@@ -16,6 +16,7 @@ import numpy as np
 
 from ontodex.corpora.open import DocReader, read_docs
 from ontodex.errors import DataError, require
+from ontodex.io.counts import format_count
 from ontodex.io.files import open_atomic
 from ontodex.types import Doc, Ontology
 
@@ -79,10 +80,10 @@ class CheckReport:
             lines.append(f"{span:>15} {n:>8,}  {'#' * round(40 * n / most)}".rstrip())
         lines.append("")
         for found in self.findings:
-            lines.append(f"{found.count:,} {found.what}")
-            lines += [f"    {place}" for place in found.places]
+            lines.append(f"{found.count:>12,}  {found.what}")
+            lines += [f"{'':14}{place}" for place in found.places]
             if found.places and found.count > len(found.places):
-                lines.append(f"    and {found.count - len(found.places):,} more")
+                lines.append(f"{'':14}and {found.count - len(found.places):,} more")
         lines += [] if self.findings else ["no problems were found"]
         return "\n".join(lines)
 
@@ -244,7 +245,9 @@ def _check_ontology(statistics: _Statistics, ontology: Ontology) -> list[Finding
     deprecated = Finding("labels that the ontology calls deprecated")
     nowhere = Finding("labels without a position in the hierarchy")
     for label, count in sorted(statistics.frequency.items(), key=lambda item: (-item[1], item[0])):
-        place = f"{label}: {count:,} documents, first in {statistics.first_use[label]}"
+        place = (
+            f"{label}: {format_count(count, 'document')}, first in {statistics.first_use[label]}"
+        )
         if label in ontology.deprecated:
             instead = ontology.replaced_by.get(label)
             deprecated.add(place + (f"; replaced by {instead}" if instead else ""))

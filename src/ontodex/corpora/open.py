@@ -14,12 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
+from ontodex.corpora.cached import find_cache, record_source
 from ontodex.corpora.detect import detect_format
 from ontodex.corpora.formats import FORMATS, list_writable, load_format
 from ontodex.corpora.parsing.capabilities import FormatCapabilities, fit_doc
 from ontodex.corpora.parsing.file_head import missing_error
 from ontodex.errors import ConfigError, DataError
-from ontodex.io.files import get_cache_folder, hash_file
+from ontodex.io.counts import format_count
+from ontodex.io.files import hash_file
 from ontodex.io.temporary import clear_leftovers, temporary_folder
 from ontodex.types import Corpus, Doc
 
@@ -71,7 +73,7 @@ class DocReader(Iterator[Doc]):
 def log_changes(path: Path, changes: Counter[str]) -> None:
     """Log how many documents were changed, by kind of change."""
     for change, count in changes.items():
-        logger.warning("%s: %s: %s documents", path, change, f"{count:,}")
+        logger.warning("%s: %s: %s", path, change, format_count(count, "document"))
 
 
 def read_docs(
@@ -134,7 +136,7 @@ def open_corpus(
     format = format or detect_format(path)
     if format == "corpus":
         return Corpus.open(path, is_trusted=False)
-    folder = get_cache_folder() / "corpora" / _cache_key(path, format, text_fields)
+    folder = find_cache() / _cache_key(path, format, text_fields)
     if folder.is_dir():
         try:
             return Corpus.open(folder)
@@ -142,7 +144,16 @@ def open_corpus(
             logger.warning("%s; reading %s again", error, path)
     clear_leftovers(folder.parent)
     docs = read_docs(path, format, text_fields=text_fields)
-    return Corpus.write(docs, folder, n_features=docs.n_features)
+    corpus = Corpus.write(docs, folder, n_features=docs.n_features)
+    record_source(folder, path)
+    return corpus
+
+
+def require_files(*paths: Path | str | None) -> None:
+    """Raise an error for the first path that does not exist, before any of them is read."""
+    for path in paths:
+        if path is not None and not Path(path).exists():
+            raise missing_error(Path(path))
 
 
 def _cache_key(path: Path, format: str, text_fields: Sequence[str]) -> str:
@@ -159,4 +170,4 @@ def _cache_key(path: Path, format: str, text_fields: Sequence[str]) -> str:
     return content.hexdigest()
 
 
-__all__ = ["DocReader", "log_changes", "open_corpus", "read_docs", "write_docs"]
+__all__ = ["DocReader", "log_changes", "open_corpus", "read_docs", "require_files", "write_docs"]

@@ -128,6 +128,16 @@ def tokenise(text: str, config: TokenConfig) -> list[str]:
     return [tokens[raw] for raw in raws if tokens[raw]]
 
 
+def make_tokeniser(config: TokenConfig) -> Callable[[str], list[str]]:
+    """Return `tokenise` for many short texts: each distinct word is normalised once."""
+    normalise = cache(_make_normaliser(config))
+
+    def tokenise_text(text: str) -> list[str]:
+        return [token for raw in _pattern(text, config).findall(text) if (token := normalise(raw))]
+
+    return tokenise_text
+
+
 def find_spans(text: str, config: TokenConfig) -> list[tuple[int, int, str]]:
     """Return (start, end, token) with character offsets into `text`, for the same tokens."""
     found = [(*match.span(), match.group()) for match in _pattern(text, config).finditer(text)]

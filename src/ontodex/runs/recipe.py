@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ontodex import __version__
-from ontodex.corpora.open import open_corpus
+from ontodex.corpora.open import open_corpus, require_files
 from ontodex.corpora.split import set_aside
 from ontodex.errors import DataError
 from ontodex.io.device import choose_device, describe_machine, describe_thread_limit
@@ -23,7 +23,7 @@ from ontodex.ontology.open import read_ontology, write_ontology
 from ontodex.runs.claim import LOCK, claim_data, claim_folder, remove_work
 from ontodex.runs.folder import save_labels, write_manifest
 from ontodex.runs.run import RANKS, Run, load
-from ontodex.runs.settings import RunSettings, merge_keywords, resolve
+from ontodex.runs.settings import RunSettings, list_needed_paths, merge_keywords, resolve
 from ontodex.training.clock import start_clock
 from ontodex.training.distributed import on_rank_zero
 from ontodex.types import Corpus, LabelSpace, Ontology, Ranking
@@ -67,6 +67,10 @@ def train(
     out = Path(out)
     # The folder is claimed before a file is read: a bad setting or folder is reported at once.
     with claim_folder(out, resolved):
+        require_files(
+            *(path for path in (train, dev, ontology) if isinstance(path, str | Path)),
+            *list_needed_paths(resolved.model),
+        )
         return _train(
             resolved,
             out,

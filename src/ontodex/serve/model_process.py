@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+import logging
 import os
 import signal
 import struct
@@ -32,7 +33,10 @@ from ontodex.serve.ranker import LocalRanker, Ranker
 from ontodex.types import Doc, Ranking
 from ontodex.types.answers import Explanation, PredictionResult, Span
 
+logger = logging.getLogger(__name__)
+
 _LENGTH = struct.Struct(">Q")
+_READY = {"ready": True}  # sent when all runs are loaded
 _ERRORS = {
     kind.__name__: kind
     for kind in (OntodexError, ConfigError, DataError, RunError, MissingExtraError)
@@ -97,7 +101,9 @@ class ModelProcess:
         # Our own module and the paths of runs, without a shell.
         process = subprocess.Popen(self._command, stdin=pipe, stdout=pipe)  # noqa: S603
         try:
-            _receive(_require_pipe(process.stdout))  # sent when all runs are loaded
+            pipe_out = _require_pipe(process.stdout)
+            while (state := _receive(pipe_out)) != _READY:
+                logger.info("loading the model of %s", state["loading"])
         except EOFError:
             with process:  # waits, and closes the pipes
                 raise RunError(
@@ -196,12 +202,13 @@ def main(device: str, pairs: list[str]) -> None:
     os.nice(NICENESS)
     write_json_logs()
     runs = {}
-    for pair in pairs:
+    for number, pair in enumerate(pairs, start=1):
         name, _, folder = pair.partition("=")
+        _send(target, {"loading": f"{name} ({number} of {len(pairs)})"})
         runs[name] = LocalRanker(load(folder, device=device))
         runs[name].predict([Doc("", {"text": "warm"}, ("warm",))])  # the first call is slow
     _reserve_core()
-    _send(target, {"ready": True})
+    _send(target, _READY)
     with ThreadPoolExecutor(1) as thread:  # a future holds any kind of error
         while True:
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -15,6 +16,7 @@ from ontodex.errors import ConfigError
 from ontodex.serve.api_keys import ApiKeys
 from ontodex.serve.batcher import Batcher
 from ontodex.serve.database import Database
+from ontodex.serve.database_connection import describe_location
 from ontodex.serve.metrics import ServiceMetrics
 from ontodex.serve.model_process import ModelProcess, RemoteRanker
 from ontodex.serve.problems import make_not_found
@@ -24,6 +26,8 @@ from ontodex.serve.run_view import RunView, make_url_name
 if TYPE_CHECKING:
     from ontodex.serve.middleware import User
 
+
+logger = logging.getLogger(__name__)
 
 PARALLEL_EXTRACTIONS = 2  # uploaded files read at the same time, each in its own process
 
@@ -113,6 +117,7 @@ class Service:
 def open_service(folders: Sequence[Path], config: ServeConfig) -> Service:
     """Load the runs and open the database. Errors are raised before a port is bound."""
     keys = None if config.keys is None else ApiKeys(config.keys)
+    logger.info("documents and decisions are kept in %s", describe_location(config.database))
     database = Database.open(config.database)
     runs = open_runs(folders)
     metrics = ServiceMetrics()
@@ -139,7 +144,11 @@ def open_runs(folders: Sequence[Path]) -> dict[str, RunView]:
                 f"{folder} and {runs[name].metadata.folder} would both be called {name!r}",
                 hint="rename one of the folders",
             )
+        logger.info("reading %s", folder)
         runs[name] = RunView(name, RunMetadata.open(folder, indexes))
+        metadata = runs[name].metadata
+        size = f"{len(metadata.labels):,} labels, {len(metadata.index.ontology):,} concepts"
+        logger.info("%s: %s, %s", folder, metadata.settings.name, size)
     return runs
 
 

@@ -156,7 +156,7 @@ def test_labels_given_twice_are_taken_once_and_counted(
     path = tmp_path / "train.txt"
     path.write_text("__label__a __label__b __label__a text\n__label__a text\n")
     assert [doc.labels for doc in read_docs(path)] == [("a", "b"), ("a",)]
-    assert caplog.messages == [f"{path}: a label was given twice and taken once: 1 documents"]
+    assert caplog.messages == [f"{path}: a label was given twice and taken once: 1 document"]
 
 
 def test_bom_and_crlf_are_taken_away_and_announced(

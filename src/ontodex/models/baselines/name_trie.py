@@ -11,15 +11,16 @@ array step extends every open match by one token.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ontodex.features.languages import STOP_WORDS
-from ontodex.features.tokens import TokenConfig, Tokens, tokenise
+from ontodex.features.tokens import TokenConfig, Tokens, make_tokeniser
 from ontodex.types import Ontology
 
 Stem = Literal["plural", "none"]
@@ -55,9 +56,13 @@ class Spelling:
         form = self.normalise(word)
         return forms.get(form, UNKNOWN) if form else SKIP
 
-    def normalise_text(self, text: str, config: TokenConfig) -> tuple[str, ...]:
-        """Return the forms of the words of a text, without skipped words."""
-        return tuple(form for form in map(self.normalise, tokenise(text, config)) if form)
+    def make_normaliser(self, config: TokenConfig) -> Callable[[str], tuple[str, ...]]:
+        """Return a function from a text to the forms of its words, without skipped words.
+
+        It computes each distinct word once, because the names of a vocabulary share most words.
+        """
+        tokenise, normalise = make_tokeniser(config), cache(self.normalise)
+        return lambda text: tuple(form for form in map(normalise, tokenise(text)) if form)
 
 
 def strip_plural(word: str) -> str:
@@ -212,13 +217,14 @@ class ConceptNames:
 
         Names are those in the ontology's language and those without a language.
         """
+        normalise = spelling.make_normaliser(config)
         owners: dict[tuple[str, ...], dict[int, bool]] = {}
         for label, number in column.items():
             if label not in ontology:
                 continue
             for name, is_preferred in _iterate_names(ontology, label):
                 for variant in generate_variants(name):
-                    key = spelling.normalise_text(variant, config)
+                    key = normalise(variant)
                     _add(owners, key, number, is_preferred)
                     if len(key) == 2:  # "contract award" for "award of contract"
                         _add(owners, key[::-1], number, is_preferred=False)
