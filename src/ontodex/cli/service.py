@@ -65,6 +65,10 @@ def serve(
     allowed_host: Annotated[
         list[str] | None, Option(help="Host name under which clients reach it. Repeatable.")
     ] = None,
+    allowed_origin: Annotated[
+        list[str] | None,
+        Option(help="Site that may use /reconcile, such as OpenRefine's address. Repeatable."),
+    ] = None,
     max_body: Annotated[int, Option(help="Largest body of a request, in bytes.")] = 2_000_000,
     max_upload: Annotated[int, Option(help="Largest upload, in bytes.")] = 20_000_000,
     queue: Annotated[
@@ -93,6 +97,7 @@ def serve(
         user_header=user_header,
         proxies=tuple(proxy or ServeConfig.proxies),
         allowed_hosts=tuple(allowed_host or ()),
+        allowed_origins=tuple(allowed_origin or ()),
         max_body=max_body,
         max_upload=max_upload,
         queue=queue,

@@ -38,6 +38,7 @@ from ontodex.serve.routes import (
     health,
     page,
     quarantine,
+    reconcile,
     runs,
     session,
     suggest,
@@ -64,6 +65,7 @@ ROUTERS = (
     health,
     page,
     annif,
+    reconcile,
 )
 _SCHEMAS = "#/components/schemas/"
 _PROBLEM = {

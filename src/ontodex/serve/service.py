@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -43,6 +44,7 @@ class ServeConfig:
     user_header: str = ""  # set by a reverse proxy that has authenticated the user
     proxies: tuple[str, ...] = ("127.0.0.1", "::1")  # addresses from which user_header is trusted
     allowed_hosts: tuple[str, ...] = ()  # host names besides localhost and IP addresses
+    allowed_origins: tuple[str, ...] = ()  # sites that may use /reconcile in a browser
     max_body: int = 2_000_000  # bytes
     max_upload: int = 20_000_000  # bytes
     queue: int = 256  # documents that may wait
@@ -56,6 +58,11 @@ class ServeConfig:
                 f"--host {self.host} can be reached from other machines, so it needs keys",
                 hint="ontodex keys add keys.tsv NAME, then serve with --keys keys.tsv",
             )
+        for origin in self.allowed_origins:
+            if not re.fullmatch(r"https?://[^/\s;,'\"]+", origin):
+                raise ConfigError(
+                    f"--allowed-origin must be like http://127.0.0.1:3333, not {origin!r}"
+                )
         if not 0 <= self.port < 65536:
             raise ConfigError(f"--port must be in 0..65535, not {self.port}")
         for option, value in (("queue", self.queue), ("batch", self.batch)):
