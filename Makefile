@@ -17,7 +17,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 $(TOOLS): $(STAMP)
-	$(PIP) --editable '.[all]' \
+	$(PIP) --editable '.[all,onnx,hub]' \
 	    pytest pytest-xdist hypothesis ruff mypy scipy-stubs pre-commit build hatchling \
 	    playwright axe-playwright-python annif-client schemathesis httpx2 requests
 	touch $(TOOLS)

@@ -53,6 +53,7 @@ ARROWS: dict[str, set[str]] = {
     "runs.claim": BASE | {"ontology", "training.distributed", "runs.folder", "runs.settings"},
     "runs.recipe": BASE | {"corpora", "ontology", "models.interface", "decide",
                            "training.clock", "training.distributed", "runs"},
+    "runs.export": BASE | {"features.tokens", "models.interface", "runs"},
     "runs.update": BASE | {"corpora", "models.interface", "runs"},
     "runs.evaluate": BASE | {"corpora", "ontology", "models.interface", "evaluation", "runs"},
     "runs.compare": BASE | {"corpora", "models", "decide", "evaluation", "runs"},

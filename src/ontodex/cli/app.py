@@ -13,6 +13,7 @@ import typer
 from typer import Argument, Option
 
 from ontodex import __version__
+from ontodex.cli.completion import complete_runs
 from ontodex.errors import ConfigError, OntodexError
 from ontodex.io import progress
 
@@ -25,10 +26,10 @@ app = typer.Typer(
     help="Index documents with the concepts of an ontology, at extreme scale.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     rich_markup_mode=None,
 )
 
+RunFolder = Annotated[Path, Argument(help="Run folder.", autocompletion=complete_runs)]
 Text = Annotated[
     str,
     Argument(help="The text, a file with it (PDF, DOCX, HTML too), or - for standard input."),

@@ -16,12 +16,14 @@ from ontodex.cli.app import (
     Json,
     Keywords,
     OntologyPath,
+    RunFolder,
     Set,
     Text,
     app,
     print_answer,
     warn_missing_language,
 )
+from ontodex.cli.completion import complete_concepts, complete_runs, complete_systems
 from ontodex.errors import ConfigError, RunError
 from ontodex.io.counts import format_count
 from ontodex.models import MODELS
@@ -31,7 +33,10 @@ from ontodex.models import MODELS
 def train(
     train: Annotated[Path, Option("--train", help="Training corpus, any format.")],
     out: Annotated[Path, Option("--out", help="Run folder to write.")],
-    model: Annotated[str | None, Option("--model", help=f"System: {', '.join(MODELS)}.")] = None,
+    model: Annotated[
+        str | None,
+        Option("--model", help=f"System: {', '.join(MODELS)}.", autocompletion=complete_systems),
+    ] = None,
     dev: Annotated[Path | None, Option("--dev", help="Else a tenth of train is set aside.")] = None,
     ontology: OntologyPath = None,
     config: Annotated[Path | None, Option("--config", help="Settings as TOML.")] = None,
@@ -60,7 +65,7 @@ def train(
 @app.command()
 def evaluate(
     context: typer.Context,
-    run: Annotated[Path, Argument(help="Run folder.")],
+    run: RunFolder,
     corpus: Annotated[Path, Argument(help="Labelled corpus.")],
     as_json: Json = False,
     device: Device = "auto",
@@ -80,7 +85,7 @@ def evaluate(
 
 @app.command()
 def suggest(
-    run: Annotated[Path, Argument(help="Run folder.")],
+    run: RunFolder,
     text: Text,
     limit: Annotated[int, Option(min=1, help="How many concepts at the most.")] = 10,
     threshold: Annotated[float, Option(min=0.0, max=1.0, help="Least probability.")] = 0.0,
@@ -117,10 +122,14 @@ def suggest(
 
 @app.command()
 def explain(
-    run: Annotated[Path, Argument(help="Run folder.")],
+    run: RunFolder,
     text: Text,
     label: Annotated[
-        str | None, Option(help="Concept id or name; else the best one, or the steps of the set.")
+        str | None,
+        Option(
+            help="Concept id or name; else the best one, or the steps of the set.",
+            autocompletion=complete_concepts,
+        ),
     ] = None,
     html: Annotated[Path | None, Option(help="Also write a page with the highlights.")] = None,
     keyword: Keywords = None,
@@ -162,7 +171,7 @@ def explain(
 
 @app.command()
 def index(
-    run: Annotated[Path, Argument(help="Run folder.")],
+    run: RunFolder,
     source: Annotated[Path, Argument(metavar="IN", help="Documents in any corpus format.")],
     out: Annotated[
         Path, Argument(metavar="OUT", help="Table to write: .csv, .tsv, .jsonl or .parquet.")
@@ -213,7 +222,10 @@ def index(
 
 @app.command()
 def compare(
-    runs: Annotated[list[Path], Argument(metavar="RUN...", help="Two run folders or more.")],
+    runs: Annotated[
+        list[Path],
+        Argument(metavar="RUN...", help="Two run folders or more.", autocompletion=complete_runs),
+    ],
     corpus: Annotated[Path, Option("--corpus", "--on", help="Labelled corpus.")],
     consensus: Annotated[
         bool, Option("--consensus", help="Add the consensus of all runs as one more system.")
@@ -274,6 +286,52 @@ def experiment(
             hint="correct the causes listed below the tables and start the same command again; "
             "finished runs are kept",
         )
+
+
+@app.command()
+def export(
+    run: RunFolder,
+    out: Annotated[Path, Argument(help="Folder to write.")],
+    to: Annotated[str, Option(help="Format of the model: onnx.")] = "onnx",
+) -> None:
+    """Write a run for programs without ontodex: an ONNX file, its labels and its tokeniser.
+
+    ontodex export runs/linear exported/ --to onnx
+    """
+    from ontodex.runs.export import export_run
+
+    for path in export_run(run, out, to):
+        typer.echo(path)
+
+
+@app.command()
+def push(
+    run: RunFolder,
+    target: Annotated[str, Argument(help="user/name on the Hugging Face Hub, or ./FOLDER.")],
+    public: Annotated[bool, Option("--public", help="Make a new repository public.")] = False,
+) -> None:
+    """Publish a run with a model card, without its report and log.
+
+    ontodex push runs/parabel ./shared/parabel
+    """
+    from ontodex.runs.hub import push_run
+
+    typer.echo(push_run(run, target, public=public))
+
+
+@app.command()
+def pull(
+    source: Annotated[str, Argument(help="user/name on the Hugging Face Hub, or ./FOLDER.")],
+    out: Annotated[Path, Argument(help="Run folder to write.")],
+    revision: Annotated[str | None, Option(help="Branch, tag or commit of the repository.")] = None,
+) -> None:
+    """Fetch a published run and verify it.
+
+    ontodex pull ./shared/parabel runs/fetched
+    """
+    from ontodex.runs.hub import pull_run
+
+    typer.echo(pull_run(source, out, revision=revision))
 
 
 @app.command()

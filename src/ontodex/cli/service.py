@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 from typer import Argument, CallbackParam, Option
 
-from ontodex.cli.app import Device, Json, app, print_answer
+from ontodex.cli.app import Device, Json, RunFolder, app, print_answer
+from ontodex.cli.completion import complete_runs
 from ontodex.errors import ConfigError
 
 keys_app = typer.Typer(
@@ -36,7 +37,12 @@ def refuse_password(context: typer.Context, parameter: CallbackParam, value: str
 
 
 RunFolders = Annotated[
-    list[Path], Argument(metavar="RUN...", help="Run folders; the first is the default.")
+    list[Path],
+    Argument(
+        metavar="RUN...",
+        help="Run folders; the first is the default.",
+        autocompletion=complete_runs,
+    ),
 ]
 ServedDatabase = Annotated[
     str,
@@ -110,7 +116,7 @@ def serve(
 
 @app.command()
 def learn(
-    run: Annotated[Path, Argument(help="Run folder.")],
+    run: RunFolder,
     database: Annotated[
         str,
         Option(

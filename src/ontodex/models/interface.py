@@ -1,7 +1,7 @@
 """The interface of every system: documents in, ranking out.
 
-`Model` is what every system implements. The other six protocols are optional abilities; callers ask
-for them with `isinstance` on a system or, where no attribute is part of them, `issubclass` on its
+`Model` is what every system implements. The other protocols are optional abilities; callers ask for
+them with `isinstance` on a system or, where no attribute is part of them, `issubclass` on its
 class. A system's constructor takes its settings (the frozen dataclass in its `Config`) and a device
 name, and nothing learned.
 
@@ -11,6 +11,7 @@ name, and nothing learned.
     Resumes     continues an interrupted training
     Decides     predicts label sets by itself
     Describes   reports its levels, plots and inputs
+    Exports     writes itself as an ONNX graph
 """
 
 from __future__ import annotations
@@ -128,4 +129,17 @@ class Describes(Protocol):
 
     def illustrations(self) -> Sequence[Illustration]:
         """Return the plots of the system for report.html."""
+        ...
+
+
+@runtime_checkable
+class Exports(Protocol):
+    """A system that other programs can run, without ontodex."""
+
+    def to_onnx(self) -> bytes:
+        """Return an ONNX file: `tokens` of one document in, `probabilities` of all columns out."""
+        ...
+
+    def token_settings(self) -> dict[str, Any]:
+        """Return the settings by which a text becomes `tokens`."""
         ...
