@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 from commands import run_command
-
 from ontodex.cli.app import move_global_options
 
 
