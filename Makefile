@@ -2,20 +2,27 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --constraint constraints.txt
 STAMP := $(VENV)/.installed
+TOOLS := $(VENV)/.tools
 
-.PHONY: setup demo test test-all check lint types golden mutants bench attack docs wheel lock licences audit clean
+.PHONY: install setup demo test test-all check lint types golden mutants bench attack docs wheel lock licences audit clean
 
-setup: $(STAMP)
+install: $(STAMP)  # to use it
+setup: $(TOOLS)  # to work on it: tests, linters, a browser's driver
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[all]' \
-	    pytest pytest-xdist hypothesis ruff mypy scipy-stubs pre-commit build hatchling \
-	    playwright axe-playwright-python annif-client schemathesis httpx2 requests
+	$(PIP) --editable '.[all]'
 	touch $(STAMP)
 
-demo: setup
+$(TOOLS): $(STAMP)
+	$(PIP) --editable '.[all,onnx,hub]' \
+	    pytest pytest-xdist hypothesis ruff mypy scipy-stubs pre-commit build hatchling \
+	    playwright axe-playwright-python annif-client schemathesis httpx2 requests
+	touch $(TOOLS)
+
+demo: install
 	$(BIN)/ontodex demo demo
 
 test: setup
@@ -37,7 +44,7 @@ golden: setup  # renew tests/golden.json; the commit that does so says why
 	ONTODEX_GOLDEN=renew $(BIN)/python -m pytest tests/test_golden.py
 
 mutants: setup  # by hand: an hour on 2 cores; the report is docs/lab/mutants.md
-	$(BIN)/pip install --quiet --constraint constraints.txt cosmic-ray
+	$(PIP) cosmic-ray
 	$(BIN)/python bench/mutants.py --out mutants.md
 
 bench: setup
@@ -47,7 +54,7 @@ attack: setup  # SECONDS=28800 for a night; findings are files in attack-finding
 	$(BIN)/python -m attack --seconds $(or $(SECONDS),600) --seed $(or $(SEED),1)
 
 docs: setup  # the pages made from the code, then the site; a broken link fails
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	$(PIP) --editable '.[docs]'
 	$(BIN)/python docs/generate.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 

@@ -101,7 +101,7 @@ def _record(attempt: Attempt, counts: Counter[str], result: Result, out: Path) -
 
 @dataclass
 class Reference:
-    """What an uninterrupted run of a job leaves, and how long it takes."""
+    """The result and the duration of a job that nobody interrupts."""
 
     seconds: float
     files: frozenset[str]

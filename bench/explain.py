@@ -1,4 +1,4 @@
-"""How much the words count that `explain` names: what a label loses when they are taken away.
+"""Measure how much a label's probability falls without the words that `explain` names.
 
     python bench/explain.py TEST RUN... [--words 5] [--documents 100]
 

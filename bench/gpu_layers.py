@@ -174,7 +174,7 @@ def label_attention_table() -> None:
 
 
 class OneCall(nn.Module):
-    """What most code does: one bidirectional LSTM over packed sequences."""
+    """The usual code: one bidirectional LSTM over packed sequences."""
 
     def __init__(self, width: int, units: int) -> None:
         super().__init__()

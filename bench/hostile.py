@@ -209,7 +209,7 @@ def peak_mb() -> float:
 
 
 def try_case(case: Case, folder: Path) -> dict[str, float | str]:
-    """What the child says about this file; a child that dies raises CalledProcessError."""
+    """Return the child's report on this file; a child that dies raises CalledProcessError."""
     path = folder / ("file.rdf" if case.name.startswith("RDF") else "file.xml")
     with path.open("wb") as file:
         file.writelines(case.blocks())

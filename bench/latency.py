@@ -1,4 +1,4 @@
-"""How long the suggestions for one abstract take: every system, on one core of a CPU.
+"""Measure the time of the suggestions for one abstract: every system, on one core of a CPU.
 
     python bench/latency.py DATA --work FOLDER [--runs RUN ...] [--only SYSTEM ...]
 
@@ -51,7 +51,7 @@ ON_ALL: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def on_core(number: int) -> Iterator[None]:
-    """What starts meanwhile has one core."""
+    """Give one core to the processes that start in the block."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {sorted(before)[number % len(before)]})
     try:

@@ -92,7 +92,7 @@ def grown(folder: Path, system: AttentiveTreeSystem, tokens: Tokens, gold: csr_a
 
 
 def make_ahead(folder: Path, shape: Shape, table: Mapping[str, Any]) -> None:
-    """What training on a synthetic corpus needs of the CPU alone."""
+    """Compute the part of training on a synthetic corpus that needs only a CPU."""
     corpus = corpora(folder, shape)["train"]
     labels = LabelSpace.of(corpus)
     system = AttentiveTreeSystem(build(AttentiveTreeSystem.Config, table, "model"))

@@ -228,6 +228,14 @@ def add_keywords(extra: int, folder: Path) -> None:
 
 def list_file_limits() -> Iterator[FileLimit]:
     """Yield the limits of commands, and of files and JSON wherever they are read."""
+    yield from list_text_limits()
+    yield from list_format_limits()
+    yield from list_command_limits()
+    yield from list_json_limits()
+
+
+def list_text_limits() -> Iterator[FileLimit]:
+    """Yield the limits of texts, of uploads and of packed files."""
     characters = f"{encoding.MAX_CHARACTERS:,} characters"
     yield FileLimit(
         "`suggest`, `explain`: a text", characters, f"has more than {characters}", read_long_text
@@ -264,6 +272,10 @@ def list_file_limits() -> Iterator[FileLimit]:
         f"a line of more than {files.MAX_LINE // MIB} MiB",
         read_long_line,
     )
+
+
+def list_format_limits() -> Iterator[FileLimit]:
+    """Yield the limits of single file formats."""
     yield FileLimit(
         "XML: one record and what follows it",
         f"{xml.MAX_TEXT // MIB} MiB",
@@ -300,6 +312,10 @@ def list_file_limits() -> Iterator[FileLimit]:
         f"a line of over {vectors.MAX_LINE:,} bytes",
         read_long_vector_line,
     )
+
+
+def list_command_limits() -> Iterator[FileLimit]:
+    """Yield the limits of ontologies, of settings and of single commands."""
     yield FileLimit(
         "ontology: pairs of a concept and an ancestor",
         f"{graph.MAX_PAIRS:,} (a chain of {longest_chain():,} concepts)",
@@ -333,7 +349,6 @@ def list_file_limits() -> Iterator[FileLimit]:
         f"workers must be at most {job.MAX_WORKERS}",
         start_workers,
     )
-    yield from list_json_limits()
 
 
 def list_json_limits() -> Iterator[FileLimit]:

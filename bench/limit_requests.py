@@ -154,7 +154,12 @@ def list_document_limits() -> Iterator[RequestLimit]:
 
 def list_list_limits() -> Iterator[RequestLimit]:
     """Yield how many documents, decisions and answers one request may have."""
-    document = {"text": TEXT}
+    yield from list_suggest_limits({"text": TEXT})
+    yield from list_queue_limits({"text": TEXT})
+
+
+def list_suggest_limits(document: dict[str, str]) -> Iterator[RequestLimit]:
+    """Yield the limits of requests for suggestions."""
     n_suggest = find_limit(SuggestBody, "documents", "maxItems")
     yield RequestLimit(
         "`POST /suggest`: documents",
@@ -186,6 +191,10 @@ def list_list_limits() -> Iterator[RequestLimit]:
             "/v1/projects/small/suggest-batch", {"documents": [document] * (MAX_BATCH + extra)}
         ),
     )
+
+
+def list_queue_limits(document: dict[str, str]) -> Iterator[RequestLimit]:
+    """Yield the limits of the queue, of decisions and of search."""
     n_add = find_limit(AddDocumentsBody, "documents", "maxItems")
     yield RequestLimit(
         "`POST /documents`: documents",

@@ -1,4 +1,4 @@
-"""How fast PubMed XML is read, beside a bare lxml iterparse over the same file.
+"""Measure the speed of reading PubMed XML, beside a bare lxml iterparse over the same file.
 
     python bench/medline.py FILE.xml.gz [--repeat 5]
 

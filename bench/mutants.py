@@ -55,7 +55,7 @@ SETTING = re.compile(r"^\s*\w+: [\w\[\], |.]+ = ")
 
 @dataclass(frozen=True)
 class Place:
-    """Where an operator may change a module."""
+    """A place where an operator may change a module."""
 
     module: Path  # below the root of the repository
     line: int

@@ -63,7 +63,7 @@ end
 
 @dataclass
 class Load:
-    """What one number of clients got."""
+    """The answers and latencies of one number of clients."""
 
     clients: int
     goodput: float  # answers 200 a second

@@ -58,7 +58,7 @@ def deal(name: str, number: str) -> tuple[Corpus, Corpus]:
 def trained(
     system: str, overrides: list[str], train: Corpus, test: Corpus
 ) -> tuple[Ranking, float]:
-    """What a system says of test, and the seconds of its training."""
+    """Return the ranking of test by a system, and the seconds of its training."""
     chosen = [f"model.name={system}"]
     if issubclass(find_model(system), Refits):
         chosen.append("train.refit=true")

@@ -41,7 +41,7 @@ _STRANGERS = 0.1  # share of a document's further labels that are of any group
 
 @dataclass(frozen=True)
 class Shape:
-    """How large, and what a document is like on average."""
+    """The size of a synthetic corpus, and the averages of its documents."""
 
     labels: int = 10_000
     features: int = 800_000

@@ -1,4 +1,4 @@
-"""What all tests share: one thread each, no cache of the user's, and where real data lies."""
+"""Shared by all tests: one thread each, no cache of the user's, and the folder of real data."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _costs_like(hostile: Callable[[], object], benign: Callable[[], object]) -> 
 
 @pytest.fixture(scope="session")
 def costs_like() -> Callable[[Callable[[], object], Callable[[], object]], bool]:
-    """Whether one action takes at most ten times the processor time of another."""
+    """Return whether one action takes at most ten times the processor time of another."""
     return _costs_like
 
 

@@ -62,6 +62,7 @@ ARROWS: dict[str, set[str]] = {
     "runs.migrate": BASE | {"models", "ontology", "decide", "runs"},
     "runs.tune": BASE | {"corpora", "ontology.open", "models", "runs"},
     "runs.settings_reference": BASE | {"models", "decide", "runs.settings"},
+    "runs.export": BASE | {"features.token_config", "features.tokens", "models.interface", "runs"},
     "runs.update": BASE | {"corpora", "models.interface", "runs"},
     "runs.evaluate": BASE | {"corpora", "ontology", "models.interface", "evaluation", "runs"},
     "runs.compare": BASE | {"corpora", "models", "decide", "evaluation", "runs"},
@@ -73,8 +74,7 @@ ARROWS: dict[str, set[str]] = {
                      "runs"},
     "sklearn": BASE | {"corpora", "models", "decide", "runs"},
     "demo": BASE | {"corpora", "runs.folder"},
-    "cli": BASE | {"corpora", "ontology", "features", "models.advice", "runs", "render", "serve",
-                   "demo"},
+    "cli": BASE | {"corpora", "ontology", "features", "models", "runs", "render", "serve", "demo"},
 }  # fmt: skip
 
 
@@ -260,3 +260,39 @@ def test_dataclasses_are_frozen_unless_they_collect():
         if line.strip().startswith("@dataclass") and "frozen=True" not in line
     }
     assert mutable == MUTABLE
+
+
+FOLDERS = ("src", "attack", "bench", "tools")
+LONGEST_FUNCTION = 60  # lines
+
+
+def list_definitions() -> list[tuple[Path, ast.AST]]:
+    """List the modules, classes and functions of all code outside the tests."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return [
+        (path.relative_to(ROOT), node)
+        for folder in FOLDERS
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, kinds)
+    ]
+
+
+def test_functions_fit_on_a_screen():
+    long = [
+        f"{path}:{node.lineno} {node.name} has {length} lines"
+        for path, node in list_definitions()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (length := (node.end_lineno or 0) - node.lineno + 1) > LONGEST_FUNCTION
+    ]
+    assert long == []
+
+
+def test_docstrings_do_not_open_with_a_question_word():
+    wrong = [
+        f"{path}: {docstring.splitlines()[0]}"
+        for path, node in list_definitions()
+        if (docstring := ast.get_docstring(node))
+        and re.match(r"(What|Which|How|Whether|Where|Why)\b", docstring)
+    ]
+    assert wrong == []

@@ -1,4 +1,4 @@
-"""What the documentation says is what the code does."""
+"""The documentation agrees with the code."""
 
 from __future__ import annotations
 

@@ -157,8 +157,8 @@ def test_labels_are_counted_in_bins_that_double(tmp_path: Path) -> None:
 def test_the_report_reads_well(corpus: Path) -> None:
     lines = check(corpus, ONTOLOGY).text().split("\n")
     assert "           6  documents" in lines
-    assert "1 documents with a text met before" in lines
-    assert "    line 5 (id '5'), as line 1 (id '1')" in lines
+    assert "           1  documents with a text met before" in lines
+    assert "              line 5 (id '5'), as line 1 (id '1')" in lines
 
 
 def test_only_the_first_places_are_named(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_a_corpus_without_any_label_is_reported_as_no_use_for_training(tmp_path:
     (finding,) = report.findings
     assert (finding.count, finding.places) == (2, [])
     assert report.text().endswith(
-        "2 documents, none with labels: enough to index, but training and evaluation need labels"
+        "2  documents, none with labels: enough to index, but training and evaluation need labels"
     )
 
 

@@ -115,7 +115,7 @@ def test_to_dict_is_json_without_nan(metrics):
 
 def test_the_text_for_a_terminal_has_every_figure_in_percent(metrics):
     lines = metrics.to_text().splitlines()
-    assert lines[0] == "75 documents counted, 5 without labels"
+    assert lines[0] == "75 documents counted, 5 without labels; in percent"
     interval = metrics.intervals["MiF"]
     assert any(
         line.split()[:2] == ["MiF", f"{100 * metrics['MiF']:.2f}"]
@@ -124,6 +124,20 @@ def test_the_text_for_a_terminal_has_every_figure_in_percent(metrics):
     )
     assert {line.rsplit(maxsplit=1)[0].strip() for line in lines} >= {"ECE", "near misses"}
     assert any(line.startswith("by level: level 3: P@1") for line in lines)
+
+
+def test_the_summary_is_short_and_names_the_ceiling_of_precision():
+    # One document has one label, the other two: at most (1 + 2) / 2 of three ranks are hits.
+    gold = csr_array(np.array([[1, 0, 0, 0], [1, 1, 0, 0]], dtype=np.int8))
+    ranking = Ranking(np.array([[0, 1, 2], [0, 1, 2]], np.int32), np.full((2, 3), 0.5, np.float32))
+    labels = LabelSpace(("a", "b", "c", "d"), np.array([2, 1, 1, 1]), 5)
+    metrics = evaluate(gold, ranking, ranking.cut(1), labels)
+    assert metrics.ceilings == {"P@1": 1.0, "P@3": 0.5, "P@5": pytest.approx(0.3)}
+    lines = metrics.to_summary().splitlines()
+    assert len(lines) <= 10
+    assert next(line for line in lines if line.startswith("P@3")).split()[1] == "50.00"
+    assert "at most 50.00" in next(line for line in lines if line.startswith("P@3"))
+    assert "at most" not in next(line for line in lines if line.startswith("P@1"))
 
 
 def test_a_figure_that_does_not_exist_is_null():

@@ -104,7 +104,9 @@ def test_headline_metrics_have_their_intervals(page, metrics):
         f"P@1; {interval.low:.1%} to {interval.high:.1%}"
     )
     assert any("MiF" in card for card in cards)
-    assert "59 documents with 4 different labels; 1 documents without labels" in text_of(page)
+    assert "59 documents with 4 different labels; left out: 1 document without labels" in text_of(
+        page
+    )
     assert "1 of the labels are unknown to the system" in text_of(page)
 
 

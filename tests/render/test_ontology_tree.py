@@ -113,7 +113,7 @@ def test_a_chain_of_100_000_and_a_lattice_with_2_to_the_60_paths_are_shown():
     )
     lines = list(format_ontology(chain, "c99999"))
     assert "(99,988 more)" in lines[2]
-    assert next(format_ontology(chain, depth=2)) == "100,000 concepts, 1 at the top, 100000 levels"
+    assert next(format_ontology(chain, depth=2)) == "100,000 concepts, 1 at the top, 100,000 levels"
     lattice = build_ontology(
         Concept(f"{i}{side}", parents=[f"{i - 1}a", f"{i - 1}b"] if i else [])
         for i in range(60)

@@ -62,3 +62,19 @@ def test_an_ontology_with_none_of_the_labels_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"none of the 2 labels .* like 'fish', .* like 'D001'"):
         train(config=TABLES, out=tmp_path / "run", train=DOCS, ontology=ontology)
     assert not (tmp_path / "run").exists()
+
+
+def test_every_missing_file_is_named_before_a_document_is_read(tmp_path):
+    broken = tmp_path / "train.jsonl"
+    broken.write_text("not JSON: an error here would mean that it was read\n")
+    present = tmp_path / "there"
+    present.mkdir()
+    for options, name in [
+        ({"dev": tmp_path / "dev.jsonl"}, "dev.jsonl"),
+        ({"ontology": str(tmp_path / "mesh.tsv")}, "mesh.tsv"),
+        ({"model": "consensus", "members": (str(present), str(tmp_path / "away"))}, "away"),
+    ]:
+        with pytest.raises(DataError, match="there is no such file or folder") as refused:
+            train(**{"model": "popularity", "train": broken, "out": tmp_path / "run", **options})
+        assert refused.value.path.name == name
+        assert not (tmp_path / "run").exists()

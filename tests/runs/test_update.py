@@ -129,7 +129,7 @@ def test_documents_without_labels_are_left_out_with_a_warning(run, tmp_path, cap
     before = load(run).model.gold.shape[0]
     done = CliRunner().invoke(app, ["update", str(run), str(tmp_path / "new.jsonl")])
     assert "3 of 12 new documents have no label and are left out" in caplog.text
-    assert "9 documents and 1 new labels" in done.output
+    assert "9 documents and 1 new label added" in done.output
     assert load(run).n_updated == 9
     assert load(run).model.gold.shape[0] == before + 9
 
@@ -174,7 +174,7 @@ def test_the_command_updates_a_run(run, tmp_path):
     jsonl.write(NEW, tmp_path / "new.jsonl")
     done = CliRunner().invoke(app, ["update", str(run), str(tmp_path / "new.jsonl")])
     assert done.exit_code == 0, done.output
-    assert "9 documents and 1 new labels" in done.output
+    assert "9 documents and 1 new label added" in done.output
     assert "fire" in load(run).labels.ids
 
 

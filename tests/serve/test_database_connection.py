@@ -6,6 +6,7 @@ import pytest
 
 from ontodex.errors import ConfigError
 from ontodex.serve.database import Database
+from ontodex.serve.database_connection import describe_location
 
 
 @pytest.fixture
@@ -36,3 +37,13 @@ def test_the_error_of_an_unreachable_database_hides_the_password(location, messa
     with pytest.raises(ConfigError, match=message) as caught:
         Database.open(location)
     assert "secret" not in str(caught.value)
+
+
+def test_a_location_is_described_without_secrets(tmp_path):
+    file = tmp_path / "decisions.sqlite"
+    assert describe_location(str(file)) == f"{file} (new)"
+    file.touch()
+    assert describe_location(str(file)) == str(file)
+    for url in ("postgresql://ada:secret@host/name", "postgresql://host/name?password=secret"):
+        assert "secret" not in describe_location(url)
+        assert describe_location(url).endswith("host/name")

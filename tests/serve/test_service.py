@@ -9,7 +9,7 @@ import pytest
 from ontodex.errors import ConfigError
 from ontodex.serve import api_keys
 from ontodex.serve.problems import Problem
-from ontodex.serve.service import ServeConfig, is_loopback, open_runs
+from ontodex.serve.service import ServeConfig, is_loopback, open_runs, open_service
 
 
 def test_binding_another_address_needs_keys(tmp_path):
@@ -55,3 +55,16 @@ def test_runs_are_found_by_name_and_the_first_is_the_default(start, served):
     assert service.find_run(None) is service.find_run("first")
     with pytest.raises(Problem, match="there is no run 'third'"):
         service.find_run("third")
+
+
+def test_the_service_says_what_it_loads_and_where_decisions_are_kept(run_folder, tmp_path, caplog):
+    caplog.set_level("INFO", logger="ontodex")
+    database = tmp_path / "new.sqlite"
+    service = open_service([run_folder], ServeConfig(database=str(database)))
+    service.close()
+    assert caplog.messages == [
+        f"documents and decisions are kept in {database} (new)",
+        f"reading {run_folder}",
+        f"{run_folder}: knn, 6 labels, 6 concepts",
+        "loading the model of small (1 of 1)",
+    ]

@@ -1,10 +1,11 @@
 """The commands: each is a thin call of the Python API.
 
-    app       the program: shared options, output, errors as one sentence and exit code 2
-    corpora   demo, data, ontology, convert, check, prepare
-    runs      train, evaluate, suggest, explain, index, compare, experiment, update
-    search    auto, tune, systems, settings
-    service   serve, learn, keys
+    app         the program: shared options, output, errors as one sentence and exit code 2
+    completion  what a shell completes: runs, concepts, systems
+    corpora     demo, data, cache, ontology, convert, check, prepare
+    runs        train, evaluate, suggest, explain, index, compare, experiment, update, export, ...
+    search      auto, tune, systems, settings
+    service     serve, learn, keys
 
 Nothing heavy is imported here, so that `ontodex --help` answers at once.
 """

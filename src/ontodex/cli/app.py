@@ -13,7 +13,8 @@ import typer
 from typer import Argument, Option
 
 from ontodex import __version__
-from ontodex.errors import OntodexError
+from ontodex.cli.completion import complete_runs
+from ontodex.errors import ConfigError, OntodexError
 from ontodex.io import progress
 
 if TYPE_CHECKING:
@@ -25,10 +26,10 @@ app = typer.Typer(
     help="Index documents with the concepts of an ontology, at extreme scale.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     rich_markup_mode=None,
 )
 
+RunFolder = Annotated[Path, Argument(help="Run folder.", autocompletion=complete_runs)]
 Text = Annotated[
     str,
     Argument(help="The text, a file with it (PDF, DOCX, HTML too), or - for standard input."),
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
     progress.show_bars()
     try:
-        app(arguments)
+        app(move_global_options(sys.argv[1:] if arguments is None else arguments))
     except OntodexError as error:
         print_error(str(error), error.hint)
         raise SystemExit(2) from error
@@ -93,13 +94,41 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+GLOBAL_OPTIONS = ("--quiet", "--verbose")
+
+
+def move_global_options(arguments: Sequence[str]) -> list[str]:
+    """Move --quiet and --verbose before the command, so that they may stand behind it too."""
+    words = list(arguments)
+    end = words.index("--") if "--" in words else len(words)
+    moved = [word for word in words[:end] if word in GLOBAL_OPTIONS]
+    return moved + [word for word in words[:end] if word not in GLOBAL_OPTIONS] + words[end:]
+
+
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
+    quiet: Annotated[
+        bool, Option("--quiet", help="Print only results, warnings and errors.")
+    ] = False,
+    verbose: Annotated[
+        bool, Option("--verbose", help="Print more: all metrics, and the origin of each message.")
+    ] = False,
 ) -> None:
-    pass
+    """Apply the options of all commands; --quiet and --verbose may also follow the command."""
+    if quiet and verbose:
+        raise ConfigError("--quiet and --verbose exclude each other", hint="leave one out")
+    context.obj = {"verbose": verbose}
+    if quiet:
+        logging.getLogger().setLevel(logging.WARNING)
+        progress.hide_bars()
+    if verbose:
+        logging.getLogger("ontodex").setLevel(logging.DEBUG)
+        for handler in logging.getLogger().handlers:
+            handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
 
 
 def read_ontology_option(path: Path | None) -> Ontology | None:

@@ -21,6 +21,7 @@ from ontodex.cli.app import (
 )
 from ontodex.cli.fields import takes_fields
 from ontodex.field_mapping import FieldMapping
+from ontodex.io.counts import format_count
 
 data_app = typer.Typer(help="Ready-made data sets.", no_args_is_help=True)
 ontology_app = typer.Typer(help="Look into an ontology.", no_args_is_help=True)
@@ -72,6 +73,36 @@ def data_get(
 
     for path in get(name, folder, source=source):
         typer.echo(path)
+
+
+@app.command()
+def cache(
+    clear: Annotated[bool, Option("--clear", help="Remove the cached corpora.")] = False,
+    older_than: Annotated[
+        float, Option(min=0.0, help="With --clear: only those unchanged for so many days.")
+    ] = 0.0,
+    as_json: Json = False,
+) -> None:
+    """Show the corpora that were read and kept, or remove them; they are read again when needed.
+
+    ontodex cache --clear --older-than 30
+    """
+    import dataclasses
+
+    from ontodex.corpora.cached import clear_cache, find_cache, list_cached
+
+    found = clear_cache(older_than=older_than) if clear else list_cached()
+    rows = [{**dataclasses.asdict(one), "folder": str(one.folder)} for one in found]
+    lines = [
+        f"{one.bytes / 1e6:10,.1f} MB  {one.days:5.0f} days  "
+        f"{format_count(one.documents, 'document')}  {one.source or one.folder}"
+        for one in found
+    ]
+    megabytes = sum(one.bytes for one in found) / 1e6
+    done = "removed from" if clear else "in"
+    corpora = format_count(len(found), "corpus", "corpora")
+    lines.append(f"{corpora}, {megabytes:,.1f} MB, {done} {find_cache()}")
+    print_answer(rows, as_json, lambda: "\n".join(lines))
 
 
 @ontology_app.command("show")
@@ -147,7 +178,7 @@ def convert(
         mapping=mapping,
         ontology=read_ontology_option(ontology),
     )
-    typer.echo(f"{count:,} {what} written to {target}")
+    typer.echo(f"{format_count(count, what.removesuffix('s'))} written to {target}")
 
 
 @app.command()
@@ -188,7 +219,7 @@ def prepare(
     """
     from ontodex.config import build
     from ontodex.config import read as read_config
-    from ontodex.corpora.open import open_mapped
+    from ontodex.corpora.open import open_mapped, require_files
     from ontodex.corpora.split import set_aside
     from ontodex.features.prepare import PrepareConfig, name_corpora
     from ontodex.features.prepare import prepare as prepare_corpora
@@ -196,6 +227,8 @@ def prepare(
 
     tables = read_config(None, set_ or [])
     config = build(PrepareConfig, tables.get("prepare", {}), "prepare")
+    vectors = None if config.vectors in ("", "train") else config.vectors
+    require_files(*corpora, ontology, vectors)
     known = read_ontology_option(ontology)
     named = {
         name: match_labels(open_mapped(path, mapping), known, path)
@@ -213,4 +246,4 @@ def prepare(
         named, out, config, label_lists=lists, training_parts=parts, ontology=known
     )
     for name, corpus in prepared.items():
-        typer.echo(f"{out / name}: {len(corpus):,} documents")
+        typer.echo(f"{out / name}: {format_count(len(corpus), 'document')}")

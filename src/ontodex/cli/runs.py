@@ -17,15 +17,19 @@ from ontodex.cli.app import (
     Keywords,
     NameLanguage,
     OntologyPath,
+    RunFolder,
     Set,
     Text,
     app,
     print_answer,
     warn_missing_language,
 )
+from ontodex.cli.completion import complete_concepts, complete_runs, complete_systems
 from ontodex.cli.fields import takes_fields
 from ontodex.errors import ConfigError, RunError
 from ontodex.field_mapping import FieldMapping
+from ontodex.io.counts import format_count
+from ontodex.models import MODELS
 
 
 @app.command()
@@ -34,7 +38,10 @@ def train(
     mapping: FieldMapping,
     train: Annotated[Path, Option("--train", help="Training corpus, any format.")],
     out: Annotated[Path, Option("--out", help="Run folder to write.")],
-    model: Annotated[str | None, Option("--model", help="System; see docs/papers.")] = None,
+    model: Annotated[
+        str | None,
+        Option("--model", help=f"System: {', '.join(MODELS)}.", autocompletion=complete_systems),
+    ] = None,
     dev: Annotated[
         Path | None,
         Option("--dev", help="Else a tenth of train decides settings, and is learned then."),
@@ -81,8 +88,9 @@ def train(
     )
     about = run.about
     typer.echo(
-        f"{about['model']}: {about['labels']:,} labels from {about['train']['documents']:,} "
-        f"documents in {about['train_seconds']:.1f} s; run folder {out}"
+        f"{about['model']}: {format_count(about['labels'], 'label')} from "
+        f"{format_count(about['train']['documents'], 'document')} in "
+        f"{about['train_seconds']:.1f} s; run folder {out}"
     )
 
 
@@ -102,22 +110,28 @@ def _name_members(model: str | None, runs: list[Path], more: list[Path]) -> list
 @takes_fields
 def evaluate(
     mapping: FieldMapping,
-    run: Annotated[Path, Argument(help="Run folder.")],
+    context: typer.Context,
+    run: RunFolder,
     corpus: Annotated[Path, Argument(help="Labelled corpus.")],
     as_json: Json = False,
     device: Device = "auto",
 ) -> None:
     """Compute all metrics on a labelled corpus; write metrics.json and report.html into the run.
 
+    The main metrics are printed; with --verbose, all of them.
+
     ontodex evaluate runs/floor test.jsonl
     """
     metrics = ontodex.evaluate(run, corpus, report=True, device=device, mapping=mapping)
-    print_answer(metrics.to_dict(), as_json, metrics.to_text)
+    is_verbose = context.obj["verbose"]
+    print_answer(metrics.to_dict(), as_json, metrics.to_text if is_verbose else metrics.to_summary)
+    if not as_json:
+        typer.echo(f"report: {run / 'report.html'}; all metrics: {run / 'metrics.json'}")
 
 
 @app.command()
 def suggest(
-    run: Annotated[Path, Argument(help="Run folder.")],
+    run: RunFolder,
     text: Text,
     limit: Annotated[int, Option(min=1, help="How many concepts at the most.")] = 10,
     threshold: Annotated[float, Option(min=0.0, max=1.0, help="Least probability.")] = 0.0,
@@ -154,10 +168,14 @@ def suggest(
 
 @app.command()
 def explain(
-    run: Annotated[Path, Argument(help="Run folder.")],
+    run: RunFolder,
     text: Text,
     label: Annotated[
-        str | None, Option(help="Concept id or name; else the best one, or the steps of the set.")
+        str | None,
+        Option(
+            help="Concept id or name; else the best one, or the steps of the set.",
+            autocompletion=complete_concepts,
+        ),
     ] = None,
     attention: Annotated[
         bool, Option("--attention", help="The concept's attention, not contributions.")
@@ -208,7 +226,7 @@ def explain(
 @takes_fields
 def index(
     mapping: FieldMapping,
-    run: Annotated[Path, Argument(help="Run folder.")],
+    run: RunFolder,
     source: Annotated[Path, Argument(metavar="IN", help="Documents in any corpus format.")],
     out: Annotated[
         Path, Argument(metavar="OUT", help="Table to write: .csv, .tsv, .jsonl or .parquet.")
@@ -254,7 +272,7 @@ def index(
         mapping=mapping,
     )
     rejected = f"; {done.rejected:,} rejected, see {JobFiles(out).rejects}" if done.rejected else ""
-    text = f"{done.documents:,} documents indexed in {out}{rejected}"
+    text = f"{format_count(done.documents, 'document')} indexed in {out}{rejected}"
     print_answer(dataclasses.asdict(done), as_json, lambda: text)
 
 
@@ -262,7 +280,10 @@ def index(
 @takes_fields
 def compare(
     mapping: FieldMapping,
-    runs: Annotated[list[Path], Argument(metavar="RUN...", help="Two run folders or more.")],
+    runs: Annotated[
+        list[Path],
+        Argument(metavar="RUN...", help="Two run folders or more.", autocompletion=complete_runs),
+    ],
     corpus: Annotated[Path, Option("--corpus", "--on", help="Labelled corpus.")],
     consensus: Annotated[
         bool, Option("--consensus", help="Add the consensus of all runs as one more system.")
@@ -326,6 +347,52 @@ def experiment(
 
 
 @app.command()
+def export(
+    run: RunFolder,
+    out: Annotated[Path, Argument(help="Folder to write.")],
+    to: Annotated[str, Option(help="Format of the model: onnx.")] = "onnx",
+) -> None:
+    """Write a run for programs without ontodex: an ONNX file, its labels and its tokeniser.
+
+    ontodex export runs/linear exported/ --to onnx
+    """
+    from ontodex.runs.export import export_run
+
+    for path in export_run(run, out, to):
+        typer.echo(path)
+
+
+@app.command()
+def push(
+    run: RunFolder,
+    target: Annotated[str, Argument(help="user/name on the Hugging Face Hub, or ./FOLDER.")],
+    public: Annotated[bool, Option("--public", help="Make a new repository public.")] = False,
+) -> None:
+    """Publish a run with a model card, without its report and log.
+
+    ontodex push runs/parabel ./shared/parabel
+    """
+    from ontodex.runs.hub import push_run
+
+    typer.echo(push_run(run, target, public=public))
+
+
+@app.command()
+def pull(
+    source: Annotated[str, Argument(help="user/name on the Hugging Face Hub, or ./FOLDER.")],
+    out: Annotated[Path, Argument(help="Run folder to write.")],
+    revision: Annotated[str | None, Option(help="Branch, tag or commit of the repository.")] = None,
+) -> None:
+    """Fetch a published run and verify it.
+
+    ontodex pull ./shared/parabel runs/fetched
+    """
+    from ontodex.runs.hub import pull_run
+
+    typer.echo(pull_run(source, out, revision=revision))
+
+
+@app.command()
 @takes_fields
 def update(
     mapping: FieldMapping,
@@ -344,5 +411,6 @@ def update(
     documents = updated.n_updated - before.n_updated
     labels = len(updated.labels) - len(before.labels)
     typer.echo(
-        f"{documents:,} documents and {labels:,} new labels are now in {run}; evaluate it again"
+        f"{format_count(documents, 'document')} and {format_count(labels, 'new label')} added to "
+        f"{run}; evaluate it again"
     )

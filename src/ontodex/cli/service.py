@@ -11,7 +11,8 @@ import typer
 from typer import Argument, CallbackParam, Option
 
 import ontodex
-from ontodex.cli.app import Device, Json, app, print_answer
+from ontodex.cli.app import Device, Json, RunFolder, app, print_answer
+from ontodex.cli.completion import complete_runs
 from ontodex.errors import ConfigError
 
 keys_app = typer.Typer(
@@ -37,6 +38,23 @@ def refuse_password(context: typer.Context, parameter: CallbackParam, value: str
     return value
 
 
+RunFolders = Annotated[
+    list[Path],
+    Argument(
+        metavar="RUN...",
+        help="Run folders; the first is the default.",
+        autocompletion=complete_runs,
+    ),
+]
+ServedDatabase = Annotated[
+    str,
+    Option(
+        help="SQLite file, or a URL such as postgresql://...; with a password only in the "
+        "environment.",
+        envvar=DATABASE_VARIABLE,
+        callback=refuse_password,
+    ),
+]
 DatabaseOption = Annotated[
     str,
     Option(
@@ -49,22 +67,12 @@ DatabaseOption = Annotated[
 
 @app.command()
 def serve(
-    runs: Annotated[
-        list[Path], Argument(metavar="RUN...", help="Run folders; the first is the default.")
-    ],
+    runs: RunFolders,
     host: Annotated[str, Option(help="Address to bind; any but loopback needs --keys.")] = (
         "127.0.0.1"
     ),
     port: Annotated[int, Option(help="Port; 0 takes any free one.")] = 8000,
-    database: Annotated[
-        str,
-        Option(
-            help="SQLite file, or a URL such as postgresql://...; with a password only in the "
-            "environment.",
-            envvar=DATABASE_VARIABLE,
-            callback=refuse_password,
-        ),
-    ] = "decisions.sqlite",
+    database: ServedDatabase = "decisions.sqlite",
     keys: Annotated[Path | None, Option(help="File of `ontodex keys add`.")] = None,
     user_header: Annotated[str, Option(help="Header in which a proxy sends the user's name.")] = "",
     proxy: Annotated[
@@ -72,6 +80,10 @@ def serve(
     ] = None,
     allowed_host: Annotated[
         list[str] | None, Option(help="Host name under which clients reach it. Repeatable.")
+    ] = None,
+    allowed_origin: Annotated[
+        list[str] | None,
+        Option(help="Site that may use /reconcile, such as OpenRefine's address. Repeatable."),
     ] = None,
     max_body: Annotated[int, Option(help="Largest body of a request, in bytes.")] = 2_000_000,
     max_upload: Annotated[int, Option(help="Largest upload, in bytes.")] = 20_000_000,
@@ -104,6 +116,7 @@ def serve(
         user_header=user_header,
         proxies=tuple(proxy or ServeConfig.proxies),
         allowed_hosts=tuple(allowed_host or ()),
+        allowed_origins=tuple(allowed_origin or ()),
         max_body=max_body,
         max_upload=max_upload,
         queue=queue,
@@ -117,7 +130,7 @@ def serve(
 
 @app.command()
 def learn(
-    run: Annotated[Path, Argument(help="Run folder.")],
+    run: RunFolder,
     database: DatabaseOption = "decisions.sqlite",
     retrain: Annotated[
         bool, Option("--retrain", help="Train again, on the training corpus and the decisions.")

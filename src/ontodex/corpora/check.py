@@ -82,10 +82,10 @@ class CheckReport:
             lines.append(f"{span:>15} {n:>8,}  {'#' * round(40 * n / most)}".rstrip())
         lines.append("")
         for found in self.findings:
-            lines.append(f"{found.count:,} {found.what}")
-            lines += [f"    {place}" for place in found.places]
+            lines.append(f"{found.count:>12,}  {found.what}")
+            lines += [f"{'':14}{place}" for place in found.places]
             if found.places and found.count > len(found.places):
-                lines.append(f"    and {found.count - len(found.places):,} more")
+                lines.append(f"{'':14}and {found.count - len(found.places):,} more")
         lines += [] if self.findings else ["no problems were found"]
         return "\n".join(lines)
 

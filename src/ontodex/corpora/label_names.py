@@ -23,7 +23,7 @@ MAX_EXAMPLES = 5
 
 @dataclass
 class MatchReport:
-    """How the labels of documents were matched; every use of a label counts."""
+    """Counts of how the labels of documents were matched; every use of a label counts."""
 
     n_ids: int = 0  # were ids already
     matched: Counter[str] = field(default_factory=Counter)  # names and notations of one concept

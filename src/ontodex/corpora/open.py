@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from types import ModuleType
 
+from ontodex.corpora.cached import find_cache, record_source
 from ontodex.corpora.detect import detect_format, takes_mapping
 from ontodex.corpora.formats import FORMATS, list_writable, load_format
 from ontodex.corpora.parsing.capabilities import FormatCapabilities, fit_doc
@@ -22,7 +23,7 @@ from ontodex.corpora.parsing.file_head import missing_error
 from ontodex.errors import ConfigError, DataError
 from ontodex.field_mapping import NO_MAPPING, FieldMapping, list_columns
 from ontodex.io.counts import format_count
-from ontodex.io.files import get_cache_folder, hash_file
+from ontodex.io.files import hash_file
 from ontodex.io.temporary import clear_leftovers, temporary_folder
 from ontodex.types import Corpus, Doc
 
@@ -214,7 +215,7 @@ def open_mapped(
     format = format or detect_format(path, mapping)
     if format == "corpus":
         return Corpus.open(path, is_trusted=False)
-    folder = get_cache_folder() / "corpora" / _cache_key(path, format, mapping)
+    folder = find_cache() / _cache_key(path, format, mapping)
     if folder.is_dir():
         try:
             return Corpus.open(folder)
@@ -222,7 +223,16 @@ def open_mapped(
             logger.warning("%s; reading %s again", error, path)
     clear_leftovers(folder.parent)
     docs = read_docs(path, format, mapping=mapping)
-    return Corpus.write(docs, folder, n_features=docs.n_features)
+    corpus = Corpus.write(docs, folder, n_features=docs.n_features)
+    record_source(folder, path)
+    return corpus
+
+
+def require_files(*paths: Path | str | None) -> None:
+    """Raise an error for the first path that does not exist, before any of them is read."""
+    for path in paths:
+        if path is not None and not Path(path).exists():
+            raise missing_error(Path(path))
 
 
 def _cache_key(path: Path, format: str, mapping: FieldMapping) -> str:
@@ -246,5 +256,6 @@ __all__ = [
     "open_corpus",
     "open_mapped",
     "read_docs",
+    "require_files",
     "write_docs",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,12 +30,14 @@ from ontodex.evaluation.ranking import (
     recall,
 )
 from ontodex.evaluation.reliability import Reliability, measure_reliability
+from ontodex.io.counts import format_count
 from ontodex.types import LabelSpace, Ranking
 
 log = logging.getLogger(__name__)
 
 RANKING_METRICS = {"P": precision, "nDCG": ndcg, "R": recall, "F1": f1, "RP": r_precision}
 PROPENSITY_METRICS = {"PSP": psp, "PSnDCG": psndcg}
+SUMMARY = ("P@1", "P@3", "P@5", "nDCG@5", "R@5", "PSP@5", "MiF", "ECE")
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Metrics:
     without_gold: int  # left out
     labels: int  # distinct true labels
     unknown_labels: int  # of these, outside the label space: always missed
+    # The highest possible P@k: a document with fewer than k labels cannot have k hits.
+    ceilings: Mapping[str, float] = field(default_factory=dict)
     by_frequency: Sequence[groups.GroupScores] = ()
     by_level: Sequence[groups.GroupScores] = ()
     by_occurrence: Sequence[auc.OccurrenceGroup] = ()
@@ -62,22 +66,34 @@ class Metrics:
         rest = [field.name for field in dataclasses.fields(self) if field.name != "values"]
         return _plain(self.values) | {name: _plain(getattr(self, name)) for name in rest}
 
+    def to_summary(self) -> str:
+        """Return the metrics that most people need, as about ten lines for a terminal."""
+        shown = [name for name in SUMMARY if name in self.values]
+        return "\n".join([*self._describe_corpus(), *map(self._format_line, shown)])
+
     def to_text(self) -> str:
         """Return lines for a terminal, in percent, with 95 % intervals where there are any."""
-        lines = [f"{self.documents:,} documents counted, {self.without_gold:,} without labels"]
-        if self.unknown_labels:
-            lines.append(f"{self.unknown_labels:,} of {self.labels:,} true labels are unknown here")
-        for name, value in self.values.items():
-            line = f"{name:12} {100 * value:6.2f}"
-            if name in self.intervals:
-                interval = self.intervals[name]
-                line += f"   ({100 * interval.low:.2f} to {100 * interval.high:.2f})"
-            lines.append(line)
+        lines = [*self._describe_corpus(), *map(self._format_line, self.values)]
         for title, scores in (("frequency", self.by_frequency), ("level", self.by_level)):
             for group in scores:
                 shown = "  ".join(f"{k} {100 * v:.1f}" for k, v in group.values.items())
                 lines.append(f"by {title}: {group.name}: {shown}")
         return "\n".join(lines)
+
+    def _describe_corpus(self) -> Iterator[str]:
+        counted = format_count(self.documents, "document")
+        yield f"{counted} counted, {self.without_gold:,} without labels; in percent"
+        if self.unknown_labels:
+            yield f"{self.unknown_labels:,} of {self.labels:,} true labels are unknown here"
+
+    def _format_line(self, name: str) -> str:
+        line = f"{name:12} {100 * self.values[name]:6.2f}"
+        if name in self.intervals:
+            interval = self.intervals[name]
+            line += f"   ({100 * interval.low:.2f} to {100 * interval.high:.2f})"
+        if self.ceilings.get(name, 1.0) < 1.0:
+            line += f"   at most {100 * self.ceilings[name]:.2f}: some documents have fewer labels"
+        return line
 
 
 def evaluate(
@@ -129,6 +145,7 @@ def evaluate(
         without_gold=int((~has_gold).sum()),
         labels=len(true),
         unknown_labels=int(np.sum(true >= len(labels))),
+        ceilings={f"P@{k}": float(np.minimum(sizes, k).mean() / k) for k in ks},
         by_frequency=by_group(*_group_by_frequency(labels, n_columns)),
         by_level=by_group(*_group_by_level(levels, n_columns)) if levels is not None else (),
         by_occurrence=auc.auc_by_occurrence(gold, ranking, found),

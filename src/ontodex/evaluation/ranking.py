@@ -96,6 +96,11 @@ def f1(k: int, found: NDArray[np.bool_], sizes: NDArray[np.int64]) -> Numbers:
     return np.where(sizes > 0, 2 * found[:, :k].sum(axis=1) / (k + sizes), np.nan)
 
 
+def r_precision(k: int, found: NDArray[np.bool_], sizes: NDArray[np.int64]) -> Numbers:
+    """Return RP@k: |top-k and gold| / min(k, |gold|), so every document can reach 1."""
+    return _ratio(found[:, :k].sum(axis=1), np.minimum(sizes, k))
+
+
 def ndcg(k: int, found: NDArray[np.bool_], sizes: NDArray[np.int64]) -> Numbers:
     """Return nDCG@k: hits discounted by 1 / log2(rank + 1), over those of an ideal ranking.
 

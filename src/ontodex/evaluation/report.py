@@ -22,6 +22,7 @@ from ontodex.evaluation.metrics import Metrics
 from ontodex.evaluation.page import escape_text, make_html_page, make_table
 from ontodex.evaluation.ranking import count_gold_labels, find_hits
 from ontodex.evaluation.sets import Counts, count_by_document, count_by_label
+from ontodex.io.counts import format_count
 from ontodex.io.files import write_text
 from ontodex.types import Corpus, LabelSpace, Ranking
 from ontodex.types.answers import Illustration
@@ -82,9 +83,12 @@ def write_report(
 def _head(title: str, metrics: Metrics, about: Mapping[str, str]) -> Iterator[str]:
     """Write the title, the size of the corpus and the facts about the run."""
     yield f"<h1>{escape_text(title)}</h1>"
-    counted = f"{metrics.documents:,} documents with {metrics.labels:,} different labels"
+    counted = (
+        f"{format_count(metrics.documents, 'document')} with "
+        f"{format_count(metrics.labels, 'different label')}"
+    )
     left_out = (
-        f"; {metrics.without_gold:,} documents without labels are left out"
+        f"; left out: {format_count(metrics.without_gold, 'document')} without labels"
         if metrics.without_gold
         else ""
     )
@@ -119,6 +123,8 @@ def _headline(metrics: Metrics) -> Iterator[str]:
             continue
         interval = metrics.intervals.get(name)
         between = f"; {interval.low:.1%} to {interval.high:.1%}" if interval else ""
+        ceiling = metrics.ceilings.get(name, 1.0)
+        between += f"; at most {ceiling:.1%}, as some have fewer labels" if ceiling < 1 else ""
         value = f"<strong>{metrics[name]:.1%}</strong>"
         yield f'<div class="card">{value}{sentence} <small>{name}{between}</small></div>'
     yield "</div>"

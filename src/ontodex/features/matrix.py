@@ -123,6 +123,12 @@ class MatrixFeatures:
         """The number of columns of the matrix."""
         return self._n_features if self._tfidf is None else len(self._tfidf.terms)
 
+    def require_tfidf(self) -> Tfidf:
+        """Return the fitted TF-IDF; refuse features that do not come from text."""
+        if self._tfidf is None:
+            raise RunError("only a run that was trained on text can be exported")
+        return self._tfidf
+
     def name_columns(self, columns: Iterable[int]) -> list[str]:
         """Return the names of features, for people."""
         if self._tfidf is not None:

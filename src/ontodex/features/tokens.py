@@ -113,6 +113,19 @@ def tokenise(text: str, config: TokenConfig) -> list[str]:
     return [tokens[raw] for raw in raws if tokens[raw]]
 
 
+def make_tokeniser(config: TokenConfig) -> Callable[[str], list[str]]:
+    """Return `tokenise` for many short texts: each distinct word is normalised once."""
+    # A word is normalised once for each reading: texts of several languages have several.
+    normalisers = cache(lambda settled: cache(_make_normaliser(settled)))
+
+    def tokenise_text(text: str) -> list[str]:
+        settled = _settle(text, config)
+        normalise = normalisers(settled)
+        return [token for raw in _pattern(text, settled).findall(text) if (token := normalise(raw))]
+
+    return tokenise_text
+
+
 def find_spans(text: str, config: TokenConfig) -> list[tuple[int, int, str]]:
     """Return (start, end, token) with character offsets into `text`, for the same tokens."""
     config = _settle(text, config)

@@ -23,6 +23,12 @@ def show_bars() -> None:
     _shown = True
 
 
+def hide_bars() -> None:
+    """Draw no bars from now on."""
+    global _shown
+    _shown = False
+
+
 class Bar:
     """A bar that the caller advances; it draws nothing unless bars are shown."""
 

@@ -52,14 +52,15 @@ logger = logging.getLogger(__name__)
 EXPONENTS = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0)  # tried for each member on dev
 # The files of a member's run folder that loading needs; the others are about its training.
 MEMBER_FILES = ("config.toml", "labels.tsv", "ontology.json", "model")
+# Only training reads the paths; the folders are copied, so paths are not stored.
+_READ_IN_TRAINING = {"stored": False, "path": True}
 
 
 @dataclass(frozen=True)
 class ConsensusConfig:
     """Settings of `consensus`: the runs, the rule that combines them, and their weights."""
 
-    # Only training reads the paths; the folders are copied, so paths are not stored.
-    members: tuple[str, ...] = field(default=(), metadata={"stored": False})  # run folders
+    members: tuple[str, ...] = field(default=(), metadata=_READ_IN_TRAINING)  # run folders
     # any: 1 - prod (1 - P_i), the paper; odds: the mean of log-odds; mean: the mean of
     # probabilities; best: with weights = "select", the best of the three on dev
     join: Join | Literal["best"] = "any"

@@ -13,6 +13,7 @@ name, and nothing learned.
     Decides     predicts label sets by itself
     Describes   reports its levels, plots and inputs
     Reports     writes pages about its training
+    Exports     writes itself as an ONNX graph
 """
 
 from __future__ import annotations
@@ -148,4 +149,17 @@ class Reports(Protocol):
 
     def report_pages(self) -> Mapping[str, str]:
         """Return the pages of the run folder, HTML by file name."""
+        ...
+
+
+@runtime_checkable
+class Exports(Protocol):
+    """A system that other programs can run, without ontodex."""
+
+    def to_onnx(self) -> bytes:
+        """Return an ONNX file: `tokens` of one document in, `probabilities` of all columns out."""
+        ...
+
+    def token_settings(self) -> dict[str, Any]:
+        """Return the settings by which a text becomes `tokens`."""
         ...

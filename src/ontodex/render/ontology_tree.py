@@ -15,6 +15,7 @@ from itertools import islice
 import numpy as np
 
 from ontodex.errors import DataError
+from ontodex.io.counts import format_count
 from ontodex.ontology.graph import compute_depths, find_paths, find_reachable
 from ontodex.ontology.search import Search
 from ontodex.types import Ontology
@@ -73,7 +74,8 @@ def _format_overview(
 ) -> Iterator[str]:
     roots = np.flatnonzero(np.diff(ontology.parents.indptr) == 0).tolist()
     deepest = int(compute_depths(ontology)[0].max(initial=0))
-    yield f"{len(ontology):,} concepts, {len(roots):,} at the top, {deepest} levels"
+    concepts, levels = format_count(len(ontology), "concept"), format_count(deepest, "level")
+    yield f"{concepts}, {len(roots):,} at the top, {levels}"
     for problem in ontology.problems:
         yield f"note: {problem}"
     yield from _format_tree(ontology, roots, depth, width, language)
@@ -133,7 +135,7 @@ def _format_concepts(
         children = [ontology.index[child] for child in ontology.children_of(label)]
         if children:
             below = find_reachable(ontology.children, ontology.index[label])
-            yield f"below: {len(below):,} concepts"
+            yield f"below: {format_count(len(below), 'concept')}"
             for line in _format_tree(ontology, children, depth, width, language):
                 yield f"  {line}"
 

@@ -43,6 +43,7 @@ from ontodex.evaluation.significance import (
 )
 from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io import tables
+from ontodex.io.counts import format_count
 from ontodex.models.consensus import Consensus
 from ontodex.runs.documents import open_documents
 from ontodex.runs.recipe import train
@@ -136,7 +137,10 @@ class Comparison:
             for pair in self.pairs
         ]
         return [
-            (f"{self.documents:,} documents{left_out}; average ranks, 1 the best", figures),
+            (
+                f"{format_count(self.documents, 'document')}{left_out}; average ranks, 1 the best",
+                figures,
+            ),
             (f"Difference from {self.systems[0]}, 95 % interval (paired bootstrap)", differences),
             ("Overlap of the top k, and Wilcoxon signed-rank p-values over documents", pairs),
         ]

@@ -17,6 +17,7 @@ from ontodex.evaluation.metrics import evaluate as compute_metrics
 from ontodex.evaluation.report import write_report
 from ontodex.evaluation.sets import count_by_label
 from ontodex.field_mapping import NO_MAPPING, FieldMapping
+from ontodex.io.counts import format_count
 from ontodex.io.files import write_text
 from ontodex.models.interface import Describes
 from ontodex.ontology.levels import compute_label_ancestors, compute_label_levels
@@ -105,7 +106,7 @@ def _write(
     write_report(
         run.folder / "report.html",
         metrics,
-        title=f"{run.settings.name} on {len(corpus):,} documents",
+        title=f"{run.settings.name} on {format_count(len(corpus), 'document')}",
         gold=gold,
         ranking=result.ranking,
         label_sets=result.label_sets,
@@ -113,7 +114,7 @@ def _write(
         corpus=corpus,
         ancestors=ancestors,
         about={
-            "trained on": f"{run.about['train']['documents']:,} documents",
+            "trained on": format_count(run.about["train"]["documents"], "document"),
             "in": f"{run.about['train_seconds']:,.0f} s on {run.about['hardware']}",
         },
         illustrations=run.model.illustrations() if isinstance(run.model, Describes) else (),

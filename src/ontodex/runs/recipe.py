@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ontodex import __version__
-from ontodex.corpora.open import ReadCounts, open_mapped
+from ontodex.corpora.open import ReadCounts, open_mapped, require_files
 from ontodex.corpora.split import set_aside
 from ontodex.errors import DataError
 from ontodex.field_mapping import NO_MAPPING, FieldMapping
@@ -27,7 +27,7 @@ from ontodex.runs.documents import match_labels
 from ontodex.runs.folder import save_labels, write_manifest
 from ontodex.runs.languages import find_corpus_languages, prefer_languages
 from ontodex.runs.run import RANKS, Run, load
-from ontodex.runs.settings import RunSettings, merge_keywords, resolve
+from ontodex.runs.settings import RunSettings, list_needed_paths, merge_keywords, resolve
 from ontodex.training.clock import start_clock
 from ontodex.training.distributed import on_rank_zero
 from ontodex.types import Corpus, LabelSpace, Ontology, Ranking
@@ -78,6 +78,10 @@ def train(
     out = Path(out)
     # The folder is claimed before a file is read: a bad setting or folder is reported at once.
     with claim_folder(out, resolved):
+        require_files(
+            *(path for path in (train, dev, ontology) if isinstance(path, str | Path)),
+            *list_needed_paths(resolved.model),
+        )
         known = ontology if isinstance(ontology, Ontology | None) else read_ontology(ontology)
         return _train(
             resolved,

@@ -17,6 +17,7 @@ import numpy as np
 from ontodex.config import Table, suggest_similar
 from ontodex.errors import ConfigError, DataError, RunError
 from ontodex.features.languages import match_tag
+from ontodex.io.counts import format_count
 from ontodex.io.device import choose_device
 from ontodex.models.interface import Attends, Decides, Explains, Model
 from ontodex.ontology.open import read_ontology
@@ -89,7 +90,8 @@ class Run:
     decision: Decision
 
     def __repr__(self) -> str:
-        return f"Run({str(self.folder)!r}, {self.settings.name}, {len(self.labels):,} labels)"
+        size = format_count(len(self.labels), "label")
+        return f"Run({str(self.folder)!r}, {self.settings.name}, {size})"
 
     def rank(self, corpus: Corpus, k: int = RANKS) -> Ranking:
         """Return the k best labels of each document, most probable first."""

@@ -15,7 +15,7 @@ from ontodex.errors import ConfigError
 from ontodex.features.languages import find_languages
 from ontodex.features.token_config import set_languages
 from ontodex.io.old_names import translate_old_names
-from ontodex.models import find_model
+from ontodex.models import MODELS, find_model
 from ontodex.models.interface import Decides, Model, Refits
 
 logger = logging.getLogger(__name__)
@@ -79,6 +79,12 @@ def _settings_to_store(settings: Any) -> Table:
     return {f.name: values[f.name] for f in fields if f.metadata.get("stored", True)}
 
 
+def list_needed_paths(settings: Any) -> list[str]:
+    """List the files and folders that settings of a system name, those marked `path: True`."""
+    marked = [f.name for f in dataclasses.fields(settings) if f.metadata.get("path")]
+    return [path for name in marked for path in getattr(settings, name)]
+
+
 def merge_keywords(
     model: str | None,
     tables: str | Path | Mapping[str, Any] | None,
@@ -121,7 +127,10 @@ def resolve(tables: Mapping[str, Any], *, names_old: bool = True) -> RunSettings
     model_table = dict(tables.get("model", {}))
     name = model_table.pop("name", None)
     if not isinstance(name, str):
-        raise ConfigError("[model] has no name", hint="say --model NAME, or name = ... in [model]")
+        raise ConfigError(
+            "[model] has no name",
+            hint=f"give --model NAME, or name = ... in [model]; systems: {', '.join(MODELS)}",
+        )
     model_class = find_model(name)
     if names_old and (former := list_former(model_class.Config, model_table, "model")):
         logger.warning("settings that were removed are left out: %s", ", ".join(former))

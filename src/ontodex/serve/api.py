@@ -39,6 +39,7 @@ from ontodex.serve.routes import (
     health,
     page,
     quarantine,
+    reconcile,
     runs,
     session,
     suggest,
@@ -65,6 +66,7 @@ ROUTERS = (
     health,
     page,
     annif,
+    reconcile,
 )
 _SCHEMAS = "#/components/schemas/"
 _PROBLEM = {

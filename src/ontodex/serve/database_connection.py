@@ -61,6 +61,14 @@ def check_exists(url: sa.URL) -> None:
         )
 
 
+def describe_location(location: str) -> str:
+    """Return the file as a complete path, with its state, or the URL without its secrets."""
+    if "://" in location:
+        return hide_password(location).partition("?")[0]
+    path = Path(location).resolve()
+    return str(path) if path.exists() else f"{path} (new)"
+
+
 def hide_password(location: str) -> str:
     """Return the URL without user and password."""
     return re.sub(r"://[^@/]*@", "://***@", location)

@@ -4,7 +4,7 @@ jsonl       the corpus format of ontodex; rejected labels and notations are in t
 csv         a table for spreadsheets
 annif-tsv   `text <tab> <uri> <uri>`
 skos        Turtle: dcterms:subject of each document, and the names of the concepts
-marc        field 650 of each document in MarcEdit's line format, field 084 for notations
+marc        subject fields of each document in MarcEdit's line format (`marc`)
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ontodex.io.tables import escape_formula
 from ontodex.serve.concept_view import ConceptView
 from ontodex.serve.database import Database
 from ontodex.serve.database_tables import Row, State, build_doc
+from ontodex.serve.marc import USUAL, MarcOptions, format_record
 from ontodex.types import Doc
 
 ExportFormat = Literal["jsonl", "csv", "annif-tsv", "skos", "marc"]
@@ -143,22 +144,16 @@ def _make_literal(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 
-def write_marc(records: Iterator[ExportRecord], concepts: ConceptView) -> Iterator[str]:
+def write_marc(
+    records: Iterator[ExportRecord],
+    concepts: ConceptView,
+    options: MarcOptions = USUAL,
+) -> Iterator[str]:
+    language = concepts.ontology.language
     for record in records:
-        yield f"=001  {_escape_marc(record.id)}\n"
-        for notation in filter(None, map(concepts.get_notation, record.labels)):
-            yield f"=084  \\\\$a{_escape_marc(notation)}$2local\n"
-        for label in record.labels:
-            name = _escape_marc(concepts.get_name(label))
-            # $2 is a code of MARC's list of vocabularies. Ontologies do not state theirs.
-            yield f"=650  \\7$a{name}$2local$0{_escape_marc(label)}\n"
-        yield "\n"
-
-
-def _escape_marc(text: str) -> str:
-    """Return one line, with the characters that MarcEdit reserves written by name."""
-    names = {"{": "{lcub}", "}": "{rcub}", "$": "{dollar}", "\\": "{bsol}"}
-    return "".join(names.get(letter, letter) for letter in " ".join(text.split()))
+        yield format_record(
+            record.id, record.labels, concepts.get_name, concepts.get_notation, language, options
+        )
 
 
 Writer = Callable[[Iterator[ExportRecord], ConceptView], Iterator[str]]

@@ -31,6 +31,7 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?")
 OPEN = ("/", "/login", "/healthz", "/readyz")
 OPEN_FOLDER = "/page/"
 UPLOAD = "/documents/upload"
+OPEN_TO_SITES = "/reconcile/"
 NEED_MODELS = ("/suggest", "/suggest-batch", "/explain")
 BODY_SECONDS = 30  # between two pieces of a body
 WHOLE_BODY_SECONDS = 600
@@ -88,6 +89,7 @@ class RequestGuard:
                 status = message["status"]
                 own = {name for name, _ in message["headers"]}
                 more = [pair for pair in HEADERS.items() if pair[0] not in own]
+                more += self._share_with_sites(scope)
                 message = {**message, "headers": [*message["headers"], *more]}
             await send(message)
 
@@ -119,7 +121,8 @@ class RequestGuard:
                 "the Host header is not an allowed host of this service",
                 hint="serve with --allowed-host HOST",
             )
-        check_origin(headers, host)
+        if not self._may_cross_sites(scope, headers):
+            check_origin(headers, host)
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or len(length) > 15 or int(length) > self._get_max_bytes(scope):
             raise make_too_large(self._get_max_bytes(scope))
@@ -137,6 +140,24 @@ class RequestGuard:
                 raise Problem(503, "the service is stopping", headers={"retry-after": "5"})
             if self._service.batcher.is_full:
                 raise convert_error(self._service.batcher.make_full_error())
+
+    def _may_cross_sites(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
+        """Return whether another site may send this request: OpenRefine's page, to /reconcile.
+
+        A frame sends no origin; its page names the sites that may frame it.
+        """
+        origins = self._config.allowed_origins
+        if not origins or not scope["path"].startswith(OPEN_TO_SITES):
+            return False
+        origin = headers.get(b"origin")
+        return origin is None or origin.decode("latin-1") in origins
+
+    def _share_with_sites(self, scope: Scope) -> list[tuple[bytes, bytes]]:
+        """Return the headers with which a browser gives the answer to an allowed site."""
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        if b"origin" not in headers or not self._may_cross_sites(scope, headers):
+            return []
+        return [(b"access-control-allow-origin", headers[b"origin"]), (b"vary", b"origin")]
 
     def _check_host(self, host: str) -> bool:
         """Return whether a Host header is an IP address or an allowed name.

@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+import logging
 import os
 import signal
 import struct
@@ -32,6 +33,8 @@ from ontodex.serve.json_log import write_json_logs
 from ontodex.serve.ranker import LocalRanker, Ranker
 from ontodex.types import Doc, Ranking
 from ontodex.types.answers import Explanation, PredictionResult, Span
+
+logger = logging.getLogger(__name__)
 
 _LENGTH = struct.Struct(">Q")
 _ERRORS = {
@@ -112,7 +115,9 @@ class ModelProcess:
         # Our own module and the paths of runs, without a shell.
         process = subprocess.Popen(self._command, stdin=pipe, stdout=pipe)  # noqa: S603
         try:
-            ready = _receive(_require_pipe(process.stdout))  # sent when all runs are loaded
+            pipe_out = _require_pipe(process.stdout)
+            while "loading" in (ready := _receive(pipe_out)):
+                logger.info("loading the model of %s", ready["loading"])
         except EOFError:
             with process:  # waits, and closes the pipes
                 raise RunError(
@@ -214,8 +219,9 @@ def main(device: str, pairs: list[str]) -> None:
     os.nice(NICENESS)
     write_json_logs()
     runs, manifests = {}, {}
-    for pair in pairs:
+    for number, pair in enumerate(pairs, start=1):
         name, _, folder = pair.partition("=")
+        _send(target, {"loading": f"{name} ({number} of {len(pairs)})"})
         manifests[name] = hash_file(Path(folder) / "manifest.json")
         runs[name] = LocalRanker(load(folder, device=device))
         if hash_file(Path(folder) / "manifest.json") != manifests[name]:

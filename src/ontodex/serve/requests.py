@@ -19,6 +19,7 @@ from ontodex.errors import DataError
 from ontodex.serve.json_limits import check_metadata
 from ontodex.types import Doc
 
+MAX_SEARCH = 200  # characters of a search
 MAX_INTEGER = 2**63 - 1  # the largest number that SQLite and PostgreSQL both store
 
 
@@ -54,7 +55,7 @@ Label = Annotated[str, StringConstraints(min_length=1, max_length=2000), _CHECK,
 DocumentId = Annotated[str, StringConstraints(max_length=500), _CHECK, _PATTERN]
 Key = Annotated[str, StringConstraints(max_length=200), _CHECK, _PATTERN]
 Language = Annotated[str, StringConstraints(max_length=35), _CHECK, _PATTERN]
-SearchText = Annotated[str, StringConstraints(max_length=200), _CHECK, _PATTERN]
+SearchText = Annotated[str, StringConstraints(max_length=MAX_SEARCH), _CHECK, _PATTERN]
 Number = Annotated[int, Field(ge=1, le=MAX_INTEGER)]
 After = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 Offset = Annotated[int, Field(ge=0, le=MAX_INTEGER)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -17,6 +18,7 @@ from ontodex.runs.run import load
 from ontodex.serve.api_keys import ApiKeys
 from ontodex.serve.batcher import Batcher
 from ontodex.serve.database import Database
+from ontodex.serve.database_connection import describe_location
 from ontodex.serve.learn import describe_abilities
 from ontodex.serve.metrics import ServiceMetrics
 from ontodex.serve.model_process import ModelProcess, RemoteRanker
@@ -45,6 +47,7 @@ class ServeConfig:
     user_header: str = ""  # set by a reverse proxy that has authenticated the user
     proxies: tuple[str, ...] = ("127.0.0.1", "::1")  # addresses from which user_header is trusted
     allowed_hosts: tuple[str, ...] = ()  # host names besides localhost and IP addresses
+    allowed_origins: tuple[str, ...] = ()  # sites that may use /reconcile in a browser
     max_body: int = 2_000_000  # bytes
     max_upload: int = 20_000_000  # bytes
     queue: int = 256  # documents that may wait
@@ -59,6 +62,11 @@ class ServeConfig:
                 f"--host {self.host} can be reached from other machines, so it needs keys",
                 hint="ontodex keys add keys.tsv NAME, then serve with --keys keys.tsv",
             )
+        for origin in self.allowed_origins:
+            if not re.fullmatch(r"https?://[^/\s;,'\"]+", origin):
+                raise ConfigError(
+                    f"--allowed-origin must be like http://127.0.0.1:3333, not {origin!r}"
+                )
         if not 0 <= self.port < 65536:
             raise ConfigError(f"--port must be in 0..65535, not {self.port}")
         for option, value in (("queue", self.queue), ("batch", self.batch)):
@@ -126,6 +134,7 @@ class Service:
 def open_service(folders: Sequence[Path], config: ServeConfig) -> Service:
     """Load the runs and open the database. Errors are raised before a port is bound."""
     keys = None if config.keys is None else ApiKeys(config.keys)
+    logger.info("documents and decisions are kept in %s", describe_location(config.database))
     database = Database.open(config.database)
     runs = open_runs(folders)
     for name, run in runs.items():
@@ -169,7 +178,11 @@ def open_runs(folders: Sequence[Path]) -> dict[str, RunView]:
                 f"{folder} and {runs[name].metadata.folder} would both be called {name!r}",
                 hint="rename one of the folders",
             )
+        logger.info("reading %s", folder)
         runs[name] = RunView(name, RunMetadata.open(folder, indexes))
+        metadata = runs[name].metadata
+        size = f"{len(metadata.labels):,} labels, {len(metadata.index.ontology):,} concepts"
+        logger.info("%s: %s, %s", folder, metadata.settings.name, size)
     return runs
 
 

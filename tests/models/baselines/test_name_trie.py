@@ -130,3 +130,20 @@ def test_all_matches_equal_the_search_in_loops(names, docs):
     ours = list(zip(*(array.tolist() for array in arrays), strict=True))
     assert len(set(ours)) == len(ours)
     assert set(ours) == matches_by_loops(names, docs)
+
+
+def test_each_distinct_word_of_the_names_is_normalised_once():
+    words: list[str] = []
+
+    class CountingSpelling(Spelling):
+        def normalise(self, word: str) -> str:
+            words.append(word)
+            return super().normalise(word)
+
+    normalise = CountingSpelling().make_normaliser(TokenConfig(lower=False))
+    names = ["Lakes and Rivers", "Rivers, Frozen", "frozen lakes", "Lakes and Rivers"]
+    forms = [normalise(name) for name in names]
+    assert forms == [
+        ("lake", "river"), ("river", "frozen"), ("frozen", "lake"), ("lake", "river"),
+    ]  # fmt: skip
+    assert sorted(words) == ["Frozen", "Lakes", "Rivers", "and", "frozen", "lakes"]

@@ -150,7 +150,7 @@ def test_the_untrained_network_is_kept_where_training_does_not_help_on_dev(caplo
 
 
 def test_clusters_are_read_and_never_predicted(trained):
-    """What is decoded, and what dev is judged by, are labels: here the last four are none."""
+    """Decoding and dev use labels only: here the last four columns are none."""
     clustered = Hierarchy(LEVEL, ABOVE, HIERARCHY.frequency, n_clusters=4)
     pointer = Pointer.load(CONFIG, clustered, trained.to_tensors())
     everything, answers = trained.decode(TEST), pointer.decode(TEST)

@@ -114,3 +114,11 @@ def test_the_file_in_the_guide_is_valid(tmp_path):
     jobs = described.jobs(described.systems["both"], tmp_path)
     assert [folder.name for folder, _ in jobs] == ["both-1", "both-2", "both-3"]
     assert jobs[2][1]["model"]["members"] == [str(tmp_path / "linear-3"), str(tmp_path / "lexical")]
+
+
+def test_settings_of_one_system_are_sent_to_train(tmp_path):
+    path = tmp_path / "rankae.toml"
+    path.write_text('[model]\nname = "rankae"\n')
+    with pytest.raises(ConfigError, match="settings of one system, not an experiment") as refused:
+        read_plan(path)
+    assert f"ontodex train --config {path}" in refused.value.hint

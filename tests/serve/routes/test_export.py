@@ -84,4 +84,11 @@ def test_marc_has_a_650_a_label(decided):
     lines = export(decided, format="marc").splitlines()
     assert "=650  \\7$aFish$2local$0fish" in lines
     assert "=084  \\\\$a12$2local" in lines
-    assert lines[0] == '=001  =HYPERLINK("http://e")'
+    assert lines[0].startswith("=LDR  ")
+    assert lines[1] == '=001  =HYPERLINK("http://e")'
+
+
+def test_marc_takes_a_field_and_a_code(decided):
+    lines = export(decided, format="marc", marc_field="655", marc_source="stw").splitlines()
+    assert "=655  \\7$aFish$2stw$0fish" in lines
+    assert decided.get("/export", params={"marc_source": "$2x"}).status_code == 422

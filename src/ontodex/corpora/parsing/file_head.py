@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ontodex.errors import DataError
+from ontodex.io.counts import format_count
 from ontodex.io.files import BOM, open_utf8
 
 _BYTES = 2**18
@@ -118,7 +119,7 @@ class Head:
         """Describe the file or folder for an error message."""
         if self.is_folder:
             some = ", ".join(self.names[:5]) + (" ..." if len(self.names) > 5 else "")
-            return f"a folder with {len(self.names):,} entries ({some})"
+            return f"a folder with {format_count(len(self.names), 'entry', 'entries')} ({some})"
         if not self.start:
             return "an empty file"
         first = self.lines[0]

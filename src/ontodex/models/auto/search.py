@@ -33,7 +33,7 @@ _RESERVE = 0.05  # of the budget: for thresholds, saving and loading
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What was tried, and what was chosen of it."""
+    """The trials of a search, and what was chosen of them."""
 
     trials: tuple[Trial, ...]
     candidates: tuple[Trial, ...]  # the best trial of each system on the last rung

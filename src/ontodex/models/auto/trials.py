@@ -39,7 +39,7 @@ NO_RANKING = Ranking(np.empty((0, 0), np.int32), np.empty((0, 0), np.float32))
 
 @dataclass(frozen=True)
 class Trial:
-    """What was tried, and what it gave."""
+    """One trial and its scores."""
 
     system: str
     settings: Table  # those that differ from the defaults

@@ -24,7 +24,9 @@ from scipy.sparse import csr_array, vstack
 from ontodex.config import build, check_seed
 from ontodex.decide.calibrate import Calibration
 from ontodex.errors import UntrainedError, require
+from ontodex.features.cache import pick_settings
 from ontodex.features.matrix import LemmaConfig, MatrixFeatures
+from ontodex.features.token_config import TokenConfig
 from ontodex.io.tensors import load_csr, save_csr
 from ontodex.io.threads import count_cores, make_blocks, map_in_threads
 from ontodex.models.baselines.model_json import ModelJson, load_model_json, save_model_json
@@ -111,6 +113,14 @@ class LinearSystem:
         if column >= weights.shape[1]:
             return []
         return weigh_spans(self.features, doc, csr_array(weights[:, [column]].T))
+
+    def to_onnx(self) -> bytes:
+        from ontodex.models.baselines.linear_onnx import build_model
+
+        return build_model(self.features.require_tfidf(), self._require_weights(), self.calibration)
+
+    def token_settings(self) -> dict[str, Any]:
+        return pick_settings(TokenConfig, self.config)
 
     def save(self, folder: Path) -> None:
         save_csr(folder, "weights", self._require_weights())

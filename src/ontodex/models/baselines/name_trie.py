@@ -11,9 +11,9 @@ array step extends every open match by one token.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Literal
 
 import numpy as np
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ontodex.features.languages import STOP_WORDS
 from ontodex.features.token_config import TokenConfig
-from ontodex.features.tokens import Tokens, tokenise
+from ontodex.features.tokens import Tokens, make_tokeniser
 from ontodex.types import Ontology
 
 Stem = Literal["plural", "none"]
@@ -61,9 +61,13 @@ class Spelling:
         form = self.normalise(word)
         return forms.get(form, UNKNOWN) if form else SKIP
 
-    def normalise_text(self, text: str, config: TokenConfig) -> tuple[str, ...]:
-        """Return the forms of the words of a text, without skipped words."""
-        return tuple(form for form in map(self.normalise, tokenise(text, config)) if form)
+    def make_normaliser(self, config: TokenConfig) -> Callable[[str], tuple[str, ...]]:
+        """Return a function from a text to the forms of its words, without skipped words.
+
+        It computes each distinct word once, because the names of a vocabulary share most words.
+        """
+        tokenise, normalise = make_tokeniser(config), cache(self.normalise)
+        return lambda text: tuple(form for form in map(normalise, tokenise(text)) if form)
 
 
 def strip_plural(word: str) -> str:
@@ -218,13 +222,14 @@ class ConceptNames:
 
         `readings` has the language tags whose names are taken, and how the names of each are read.
         """
+        normalise = {tag: spelling.make_normaliser(config) for tag, config in readings.items()}
         owners: dict[tuple[str, ...], dict[int, bool]] = {}
         for label, number in column.items():
             if label not in ontology:
                 continue
             for tag, name, is_preferred in _iterate_names(ontology, label, readings):
                 for variant in generate_variants(name):
-                    key = spelling.normalise_text(variant, readings[tag])
+                    key = normalise[tag](variant)
                     _add(owners, key, number, is_preferred)
                     if len(key) == 2:  # "contract award" for "award of contract"
                         _add(owners, key[::-1], number, is_preferred=False)

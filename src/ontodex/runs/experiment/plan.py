@@ -149,6 +149,11 @@ def _add_seed(tables: Table, seed: int) -> Table:
 def read_plan(path: Path) -> Plan:
     """Read the plan in a TOML file; a wrong name, setting or reference is refused."""
     tables = config.read(path)
+    if "model" in tables:
+        raise ConfigError(
+            f"{path}: holds the settings of one system, not an experiment",
+            hint=f"ontodex train --config {path} --train CORPUS --out RUN",
+        )
     for key in tables:
         if key not in (known := ["title", "note", "corpora", "systems", "published"]):
             raise ConfigError(f"{path}: there is no {key!r} in an experiment{suggest(key, known)}")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
 from ontodex.serve.database_tables import get_time
-from ontodex.serve.export_formats import FORMATS, ExportFormat, read_records
+from ontodex.serve.export_formats import FORMATS, ExportFormat, read_records, write_marc
 from ontodex.serve.json_route import BoundedRoute
+from ontodex.serve.marc import MarcField, MarcOptions
 from ontodex.serve.requests import Name
 from ontodex.serve.service import ServiceDep
 
@@ -26,11 +28,18 @@ def export(
     state: Annotated[Literal["open", "done", "all"], Query()] = "all",
     batch: Annotated[Name | None, Query()] = None,
     run: Annotated[Name | None, Query()] = None,
+    marc_field: Annotated[MarcField, Query()] = "650",
+    marc_source: Annotated[str, Query(pattern=r"^[a-z0-9/-]{0,30}$")] = "",
 ) -> Any:
-    """Export the documents that have a decision, with the labels that were accepted or added."""
+    """Export the documents that have a decision, with the labels that were accepted or added.
+
+    `marc_source` is the MARC code of the vocabulary; without it, the code is found by the ids.
+    """
     concepts = service.find_run(run).concepts
     records = read_records(service.database, state=None if state == "all" else state, batch=batch)
     media_type, ending, write = FORMATS[format]
+    if format == "marc":
+        write = partial(write_marc, options=MarcOptions(marc_field, marc_source))
     name = f"ontodex-{get_time()[:10]}{ending}"
     headers = {"content-disposition": f'attachment; filename="{name}"'}
     return StreamingResponse(write(records, concepts), media_type=media_type, headers=headers)

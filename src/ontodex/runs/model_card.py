@@ -1,0 +1,77 @@
+"""The model card of a run: README.md on the Hugging Face Hub, with facts for programs on top."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ontodex import __version__
+from ontodex.io.counts import format_count
+from ontodex.io.json_schema import read_table
+from ontodex.runs.folder import load_config
+
+SHOWN = ("P@1", "P@3", "P@5", "nDCG@5", "R@5", "PSP@5", "MiF", "MaF", "ECE")
+
+
+def write_model_card(folder: Path, about: dict[str, Any], repository: str) -> str:
+    """Return the card of a run folder whose manifest is `about`, as Markdown."""
+    model = str(about["model"])
+    facts = {
+        "library_name": "ontodex",
+        "pipeline_tag": "text-classification",
+        "tags": ["ontodex", model, "extreme-multi-label-classification", "subject-indexing"],
+    }
+    # JSON values are YAML too.
+    head = [f"{key}: {json.dumps(value)}" for key, value in facts.items()]
+    name = repository.rpartition("/")[2]
+    parts = ["---", *head, "---", "", f"# {name}", "", _describe(folder, about, model), ""]
+    parts += _list_figures(folder)
+    parts += _describe_use(repository, name)
+    parts += ["## Settings", "", "```toml", *_list_settings(folder), "```", ""]
+    return "\n".join(parts)
+
+
+def _describe(folder: Path, about: dict[str, Any], model: str) -> str:
+    documents = format_count(int(about["train"]["documents"]), "document")
+    labels = format_count(int(about["labels"]), "concept")
+    vocabulary = "Its ontology is part of it." if (folder / "ontology.json").exists() else ""
+    seconds = f"{float(about['train_seconds']):,.0f} s"
+    return (
+        f"Indexes documents with {labels}. The system is `{model}` of ontodex {__version__}, "
+        f"trained on {documents} in {seconds} ({about.get('hardware', '')}). "
+        f"{vocabulary}".strip()
+    )
+
+
+def _list_figures(folder: Path) -> list[str]:
+    """Return the figures of the last evaluation, if there was one."""
+    if not (folder / "metrics.json").exists():
+        return ["It was not evaluated before it was published.", ""]
+    metrics = read_table(folder / "metrics.json")
+    shown = [name for name in SHOWN if isinstance(metrics.get(name), float)]
+    documents = format_count(int(metrics.get("documents", 0)), "document")
+    rows = [f"| {name} | {100 * metrics[name]:.2f} |" for name in shown]
+    return [f"On {documents} that it has not learned from, in percent:", "", "| figure | value |",
+            "|---|---:|", *rows, ""]  # fmt: skip
+
+
+def _describe_use(repository: str, name: str) -> list[str]:
+    return [
+        "## Use",
+        "",
+        "```bash",
+        f"ontodex pull {repository} {name}",
+        f'ontodex suggest {name} "Text of a document"',
+        "```",
+        "",
+        "The files are safetensors, JSON, TSV and TOML; nothing is unpickled. Every file is "
+        "checked against `manifest.json` when the run is loaded.",
+        "",
+    ]
+
+
+def _list_settings(folder: Path) -> list[str]:
+    from ontodex.config import dump
+
+    return dump(load_config(folder)).strip().splitlines()

@@ -1,0 +1,124 @@
+"""Published runs: through a folder, through the hub's own cache, and without a network."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ontodex.errors import ConfigError, RunError
+from ontodex.runs.evaluate import evaluate
+from ontodex.runs.hub import pull_run, push_run
+from ontodex.runs.recipe import train
+from ontodex.runs.run import load
+from ontodex.types import Corpus, Doc
+
+SENTENCES = {"fish": "trout swim in the stream", "oak": "old oaks stand in the forest"}
+DOCS = Corpus.of(
+    [
+        Doc(f"{label}{i}", {"title": f"{text} {i}"}, (), (label,))
+        for i in range(15)
+        for label, text in SENTENCES.items()
+    ]
+)
+COMMIT = "0123456789" * 4
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("hub") / "knn"
+    evaluate(train("knn", train=DOCS, out=out), DOCS, report=True)
+    return out
+
+
+def test_a_run_goes_through_a_folder_and_answers_the_same(run, tmp_path):
+    shared = tmp_path / "shared" / "knn"
+    assert push_run(run, str(shared)) == str(shared)
+    fetched = pull_run(str(shared), tmp_path / "fetched")
+    text = "trout in the forest"
+    assert load(fetched).suggest(text) == load(run).suggest(text)
+    assert not (fetched / "README.md").exists()
+
+
+def test_report_and_log_stay_at_home(run, tmp_path):
+    assert (run / "report.html").exists()
+    push_run(run, str(tmp_path / "shared"))
+    published = {path.name for path in (tmp_path / "shared").rglob("*")}
+    assert {"manifest.json", "metrics.json", "README.md"} <= published
+    assert not published & {"report.html", "log.jsonl", "label_metrics.tsv"}
+
+
+def test_the_card_has_facts_figures_and_the_command(run, tmp_path):
+    hub = pytest.importorskip("huggingface_hub")
+    push_run(run, str(tmp_path / "trout"))
+    card = hub.ModelCard.load(tmp_path / "trout" / "README.md")
+    assert card.data.library_name == "ontodex"
+    assert "knn" in card.data.tags
+    assert "# trout" in card.text
+    figure = json.loads((run / "metrics.json").read_text())["P@1"]
+    assert f"| P@1 | {100 * figure:.2f} |" in card.text
+    assert "ontodex pull" in card.text
+    assert 'name = "knn"' in card.text
+
+
+def test_a_changed_file_is_refused_and_leaves_nothing(run, tmp_path):
+    push_run(run, str(tmp_path / "shared"))
+    (tmp_path / "shared" / "labels.tsv").write_text("other")
+    with pytest.raises(RunError, match="changed since it was written"):
+        pull_run(str(tmp_path / "shared"), tmp_path / "fetched")
+    assert not (tmp_path / "fetched").exists()
+
+
+def test_nothing_is_overwritten(run, tmp_path):
+    with pytest.raises(RunError, match="exists already"):
+        push_run(run, str(tmp_path))
+    with pytest.raises(RunError, match="exists already"):
+        pull_run(str(run), tmp_path)
+
+
+@pytest.mark.parametrize("place", ["name", "a/b/c", "user/../name", "", "https://hf.co/a/b"])
+def test_a_place_is_a_repository_or_a_folder(run, tmp_path, place):
+    with pytest.raises(ConfigError, match="neither a repository nor a folder"):
+        push_run(run, place)
+    with pytest.raises(ConfigError, match="neither a repository nor a folder"):
+        pull_run(place, tmp_path / "out")
+
+
+@pytest.fixture
+def _offline(tmp_path, monkeypatch):
+    hub = pytest.importorskip("huggingface_hub")
+    monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.usefixtures("_offline")
+def test_offline_a_run_comes_from_the_cache_of_the_library(run, tmp_path):
+    cached = tmp_path / "cache" / "models--ada--trout"
+    push_run(run, str(tmp_path / "published"))
+    # The library keeps contents as blobs, and links to them by name.
+    snapshot = cached / "snapshots" / COMMIT
+    for number, path in enumerate(sorted((tmp_path / "published").rglob("*"))):
+        target = snapshot / path.relative_to(tmp_path / "published")
+        if path.is_dir():
+            continue
+        blob = cached / "blobs" / str(number)
+        for folder in (blob.parent, target.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, blob)
+        target.symlink_to(blob)
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text(COMMIT)
+    fetched = pull_run("ada/trout", tmp_path / "fetched")
+    assert load(fetched).suggest("trout") == load(run).suggest("trout")
+
+
+@pytest.mark.usefixtures("_offline")
+def test_offline_what_is_not_cached_is_one_sentence(run, tmp_path):
+    with pytest.raises(RunError, match="ada/unknown: not fetched before"):
+        pull_run("ada/unknown", tmp_path / "fetched")
+    with pytest.raises(RunError, match="HF_HUB_OFFLINE"):
+        push_run(run, "ada/trout")
+    assert not (tmp_path / "fetched").exists()
+    assert not [path for path in run.parent.iterdir() if path.name.startswith(".")]
