@@ -65,6 +65,7 @@ def test_suggest_reads_text_files_and_standard_input_alike(folder, tmp_path):
     assert json.loads(words.stdout)[0] == {
         "label": "fish",
         "name": "Fish",
+        "notation": "",
         "probability": 1.0,
         "standalone_probability": 1.0,
         "notation": "",

@@ -15,6 +15,8 @@ from ontodex.field_mapping import FieldMapping
 from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.ontology.open import write_ontology
 from ontodex.runs.folder import verify_folder
+from ontodex.runs.retrain import open_sources, retrain_run
+from ontodex.types import Corpus
 
 HEADER = "doc,headline,content,topics\n"
 TRAIN = HEADER + "".join(
@@ -120,3 +122,37 @@ def test_labels_of_another_vocabulary_name_the_file_of_the_user(place: Path) -> 
     with pytest.raises(DataError, match="knows none of the labels") as met:
         ontodex.evaluate(place / "run", path)
     assert str(met.value).startswith(f"{path}: ")
+
+
+def test_training_again_reads_the_columns_that_the_run_recorded(place: Path) -> None:
+    trained = ontodex.train(
+        "popularity",
+        train=place / "train.csv",
+        ontology=place / "ontology.json",
+        out=place / "first",
+        mapping=MAPPING,
+    )
+    sources = open_sources(trained)
+    assert set(next(iter(sources.train.labels()))) == {"http://e/fish", "http://e/water"}
+    again = retrain_run(trained, place / "again", sources, Corpus.of([]))
+    assert again.labels.ids == trained.labels.ids
+    assert FieldMapping.of(**verify_folder(place / "again")["fields"]) == MAPPING
+
+
+@pytest.mark.slow
+def test_tuning_and_auto_take_the_columns_too(place: Path) -> None:
+    words = ["--train", "train.csv", "--ontology", "ontology.json", "--budget", "10s"]
+    done = run(place, "auto", *words, "--system", "linear", "--out", str(place / "auto"), *OPTIONS)
+    assert done.exit_code == 0, done.output
+    assert ontodex.evaluate(place / "auto", place / "test.csv")["P@1"] == 1.0
+    linear = ontodex.train(
+        "linear",
+        train=place / "train.csv",
+        ontology=place / "ontology.json",
+        out=place / "linear",
+        mapping=MAPPING,
+    )
+    words = ["--train", "train.csv", "--budget", "5s", "--out", str(place / "tuned")]
+    done = run(place, "tune", str(linear.folder), *words)
+    assert done.exit_code == 0, done.output
+    assert FieldMapping.of(**verify_folder(place / "tuned")["fields"]) == MAPPING

@@ -10,12 +10,16 @@ from typer import Argument, Option
 
 import ontodex
 from ontodex.cli.app import Device, Json, OntologyPath, Set, app, print_answer
+from ontodex.cli.fields import takes_fields
+from ontodex.field_mapping import FieldMapping
 
 Budget = Annotated[str, Option(help="Time for everything: 90s, 10m, 2h.")]
 
 
 @app.command()
+@takes_fields
 def auto(
+    mapping: FieldMapping,
     train: Annotated[Path, Option("--train", help="Training corpus, any format.")],
     out: Annotated[Path, Option("--out", help="Run folder to write.")],
     dev: Annotated[Path | None, Option("--dev", help="Else a tenth of train is set aside.")] = None,
@@ -43,12 +47,22 @@ def auto(
 
     model = {"name": "auto", "budget": budget, "max_latency": max_latency, "systems": systems or []}
     tables = merge_tables({"model": model, "train": {"refit": True}}, read_config(None, set_ or []))
-    ontodex.train(train=train, dev=dev, ontology=ontology, out=out, device=device, config=tables)
+    ontodex.train(
+        train=train,
+        dev=dev,
+        ontology=ontology,
+        out=out,
+        device=device,
+        config=tables,
+        mapping=mapping,
+    )
     typer.echo(f"run folder {out}; what was tried: {out / 'auto.html'}")
 
 
 @app.command()
+@takes_fields
 def tune(
+    mapping: FieldMapping,
     run: Annotated[Path, Argument(help="Run folder, whose settings are the start.")],
     train: Annotated[Path, Option("--train", help="Training corpus of the run.")],
     out: Annotated[Path, Option("--out", help="Run folder to write.")],
@@ -64,7 +78,7 @@ def tune(
     """
     from ontodex.runs.tune import tune_run
 
-    tune_run(run, out, train_corpus=train, dev=dev, budget=budget, device=device)
+    tune_run(run, out, train_corpus=train, dev=dev, budget=budget, device=device, mapping=mapping)
     typer.echo(f"run folder {out}; what was tried: {out / 'tune.html'}")
 
 

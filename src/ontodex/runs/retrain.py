@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ontodex.corpora.open import open_corpus
+from ontodex.corpora.open import open_mapped
 from ontodex.errors import RunError
+from ontodex.field_mapping import NO_MAPPING
 from ontodex.io.temporary import temporary_folder
+from ontodex.runs.documents import choose_mapping, match_labels
 from ontodex.runs.folder import load_config, write_manifest
 from ontodex.runs.migration import MIGRATION, map_labels, read_migration
 from ontodex.runs.recipe import train as train_system
@@ -48,12 +50,16 @@ def open_sources(run: Run, train: str | Path | None = None) -> Sources:
     if dev_path and not Path(dev_path).exists():
         logger.warning("%s is gone: a tenth of the training documents is dev instead", dev_path)
         dev_path = ""
-    corpora = [open_corpus(path) if path else None for path in (train_path, dev_path)]
+    dev = _open(run, dev_path) if dev_path else None
+    return Sources(_open(run, train_path), dev, train_path, dev_path)
+
+
+def _open(run: Run, path: str) -> Corpus:
+    """Open documents with the columns of the training documents and the labels of the run."""
+    corpus = open_mapped(path, choose_mapping(path, NO_MAPPING, run.about))
     if successors := read_migration(run.folder):
-        corpora = [None if one is None else map_labels(one, successors) for one in corpora]
-    train_corpus, dev = corpora
-    assert train_corpus is not None
-    return Sources(train_corpus, dev, train_path, dev_path)
+        corpus = map_labels(corpus, successors)
+    return match_labels(corpus, run.labels.ontology, path, run.labels)
 
 
 def _get_path(run: Run, part: str) -> str:
@@ -75,6 +81,8 @@ def retrain_run(
     trained = _train_again(run.folder, out, documents, sources.dev, run.labels.ontology, device)
     about = {key: value for key, value in trained.about.items() if key not in ("format", "files")}
     about["train"] = {**about["train"], "path": sources.train_path}
+    if "fields" in run.about:
+        about["fields"] = run.about["fields"]
     if sources.dev_path:
         about["dev"] = {**about["dev"], "path": sources.dev_path}
     if (run.folder / MIGRATION).exists():  # the training corpus still has the old labels

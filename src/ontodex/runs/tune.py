@@ -8,9 +8,10 @@ import shutil
 from pathlib import Path
 
 from ontodex.config import Table, merge_tables
-from ontodex.corpora.open import open_corpus
+from ontodex.corpora.open import open_mapped
 from ontodex.corpora.split import set_aside
 from ontodex.errors import ConfigError, RunError
+from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.device import choose_device
 from ontodex.io.durations import parse_duration
 from ontodex.io.files import write_text
@@ -22,11 +23,12 @@ from ontodex.models.auto.rungs import make_rungs
 from ontodex.models.auto.search import Search
 from ontodex.models.auto.trials import TrialRunner, nest_settings
 from ontodex.ontology.open import read_ontology
+from ontodex.runs.documents import choose_mapping, match_labels
 from ontodex.runs.folder import is_finished, load_config, verify_folder
 from ontodex.runs.recipe import train as train_run
 from ontodex.runs.run import RANKS, Run
 from ontodex.runs.settings import resolve
-from ontodex.types import Corpus, LabelSpace
+from ontodex.types import Corpus, LabelSpace, Ontology
 
 logger = logging.getLogger(__name__)
 
@@ -39,30 +41,36 @@ def tune_run(
     dev: str | Path | Corpus | None = None,
     budget: str = "5m",
     device: str = "auto",
+    mapping: FieldMapping = NO_MAPPING,
     seed: int = 1,
 ) -> Run:
     """Try settings of the system of `run` by successive halving; train the best into `out`.
 
-    The trials lie beside `out` until it is finished, so that a killed search continues.
+    The trials lie beside `out` until it is finished, so that a killed search continues. `mapping`
+    names columns of tables, which by default are those of the run's training documents.
     """
     run, out = Path(run), Path(out)
     try:
         clock = Budget(parse_duration(budget))
     except ValueError as error:
         raise ConfigError(f"--budget: {error}") from error
-    verify_folder(run)
+    about = verify_folder(run)
     if is_finished(out):
         raise RunError(f"{out}: holds a finished run", hint="choose another --out")
     tables = load_config(run)
     name, start = _read_start(tables)
-    corpus = _open(train_corpus)
+    vocabulary = run / "ontology.json"
+    ontology = read_ontology(vocabulary, "json") if vocabulary.exists() else None
+    if not isinstance(train_corpus, Corpus):
+        mapping = choose_mapping(train_corpus, mapping, about)
+    corpus = _open(train_corpus, ontology, mapping)
     if not list_alternatives(name, corpus.kind):
         raise ConfigError(
             f"there are no settings to tune for the system {name!r}", hint="tune one of its members"
         )
-    fitted, held_out = set_aside(corpus) if dev is None else (corpus, _open(dev))
-    vocabulary = run / "ontology.json"
-    ontology = read_ontology(vocabulary, "json") if vocabulary.exists() else None
+    if dev is not None:
+        dev = _open(dev, ontology, mapping)
+    fitted, held_out = set_aside(corpus) if dev is None else (corpus, dev)
     labels = LabelSpace.of(fitted, ontology, min_count=resolve(tables).labels.min_count)
     work = out.with_name(f".{out.name}.tune-{corpus.key[:12]}")
     runner = TrialRunner(work, labels, device=choose_device(device), depth=RANKS)
@@ -77,6 +85,7 @@ def tune_run(
         ontology=ontology,
         out=out,
         device=device,
+        mapping=mapping,
         config=merge_tables(tables, {"model": nest_settings(best.settings)}),
     )
     write_text(out / "tune.html", page)
@@ -84,8 +93,9 @@ def tune_run(
     return trained
 
 
-def _open(corpus: str | Path | Corpus) -> Corpus:
-    return corpus if isinstance(corpus, Corpus) else open_corpus(corpus)
+def _open(corpus: str | Path | Corpus, ontology: Ontology | None, mapping: FieldMapping) -> Corpus:
+    opened = corpus if isinstance(corpus, Corpus) else open_mapped(corpus, mapping)
+    return match_labels(opened, ontology, "documents" if isinstance(corpus, Corpus) else corpus)
 
 
 def _read_start(tables: Table) -> tuple[str, Table]:
