@@ -81,12 +81,13 @@ class AutoSystem:
                 max_latency=self.config.latency,
             )
             self._result = search.run(systems)
-            joined = self._join(runner, train, dev, rungs[-1])
+            last = search.rungs[-1]
+            joined = self._join(runner, train, dev, last)
         reasons = {name: why for name, why in reasons.items() if why and name not in systems}
         self.record = make_record(
             self._result,
             joined,
-            rungs[-1],
+            last,
             left_out=reasons,
             budget=self.config.seconds,
             seconds=self._budget.spent,

@@ -3,7 +3,7 @@
 A finished trial is a folder of the work folder. After a kill it is read instead of run again.
 
     trial.json   what was tried and what it gave      columns.npy, probabilities.npy   its ranking
-    model/       the trained system, where the rung has one split
+    model/       the trained system, where it has learned all of train
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class TrialRunner:
             fit_seconds += fitted - started
             rankings.append(self._translate(ranking, split))
             latencies.append(measure_latency(model, split.held_out))
-            if len(rung.splits) == 1:
+            if split.labels is self.labels:  # what may be chosen later has learned all of train
                 (folder / "model").mkdir()
                 model.save(folder / "model")
         joined = Ranking.join(rankings, self.depth)
