@@ -15,7 +15,7 @@ from ontodex.types import LabelSpace
 def make_search(make_corpus, tmp_path):
     train = make_corpus(60, 1)
     labels = LabelSpace.of(train)
-    rungs = make_rungs(train, train.select([]), labels, folds=3, seed=1)
+    rungs = make_rungs(train, train.select([]), labels, folds=2, seed=1)
 
     def make(seconds: float) -> Search:
         runner = TrialRunner(tmp_path, labels, device="cpu", depth=10)

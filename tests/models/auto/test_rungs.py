@@ -22,9 +22,8 @@ def test_with_a_small_dev_every_document_is_ranked_once_by_a_system_that_did_not
     make_corpus,
 ):
     train, dev = make_corpus(40, 1), make_corpus(11, 2)
-    first, last = make_rungs(train, dev, LabelSpace.of(train), folds=0, seed=1)
-    assert len(first.splits) == 1
-    assert len(last.splits) == 5
+    first, second, last = make_rungs(train, dev, LabelSpace.of(train), folds=0, seed=1)
+    assert [len(rung.splits) for rung in (first, second, last)] == [1, 2, 5]
     ranked = [id_ for split in last.splits for id_ in split.held_out.ids]
     assert sorted(ranked) == sorted([*train.ids, *dev.ids])
     for split in last.splits:

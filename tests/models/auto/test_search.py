@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from ontodex.errors import RunError
@@ -69,3 +71,14 @@ def test_the_slower_member_is_left_out_for_the_latency(make_search):
     assert len(result.chosen) == 1
     fastest = min(result.candidates, key=lambda trial: trial.latency)
     assert result.chosen == [fastest]
+
+
+def test_where_time_is_short_fewer_folds_decide(make_search):
+    search = make_search(3_600)
+    search._probe(["knn"])
+    search.trials[0] = dataclasses.replace(search.trials[0], fit_seconds=10.0)
+    search._drop_folds(["knn"])
+    assert [len(rung.splits) for rung in search.rungs] == [1, 2]
+    search.budget.spend(search.budget.left - 0.06 * 3_600)  # 36 s are left, beside the reserve
+    search._drop_folds(["knn"])
+    assert [len(rung.splits) for rung in search.rungs] == [1]

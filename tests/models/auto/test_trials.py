@@ -21,7 +21,7 @@ def runner_and_rungs(make_corpus, tmp_path):
 
 
 def test_a_trial_is_measured_on_the_ranking_it_keeps(runner_and_rungs):
-    runner, (_, last) = runner_and_rungs
+    runner, (*_, last) = runner_and_rungs
     trial = runner.run("knn", {"min_df": 1}, last)
     assert trial.name == "knn min_df=1"
     assert trial.splits == 3
@@ -33,7 +33,7 @@ def test_a_trial_is_measured_on_the_ranking_it_keeps(runner_and_rungs):
 
 
 def test_a_finished_trial_is_found_again_and_an_unfinished_one_is_not(runner_and_rungs):
-    runner, (first, _) = runner_and_rungs
+    runner, (first, *_) = runner_and_rungs
     assert runner.find("knn", {}, first) is None
     trial = runner.run("knn", {}, first)
     assert runner.find("knn", {}, first) == trial
@@ -53,7 +53,7 @@ def test_the_model_of_a_single_split_is_kept_and_loaded(make_corpus, tmp_path):
 
 
 def test_a_trial_that_fails_says_why_and_stops_nothing(runner_and_rungs):
-    runner, (first, _) = runner_and_rungs
+    runner, (first, *_) = runner_and_rungs
     trial = runner.run("lexical", {}, first)
     assert "needs an ontology" in trial.failure
     assert runner.find("lexical", {}, first) == trial

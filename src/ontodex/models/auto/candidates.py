@@ -66,7 +66,9 @@ def check_systems(names: Sequence[str]) -> None:
 def list_alternatives(system: str, kind: str) -> Alternatives:
     """Return the settings to try for a system, in order; those of words only for texts."""
     found = SPACE.get(system) or _list_network_alternatives(system)
-    words = {name for name, _ in _WORDS}
+    if system in SPACE and getattr(find_model(system).Config(), "lemmas", None):
+        found = (("lemmas", ""), *found)  # words as they are
+    words = {"lemmas", *(name for name, _ in _WORDS)}
     return tuple(pair for pair in found if kind == "text" or pair[0] not in words)
 
 

@@ -15,6 +15,7 @@ class AutoConfig:
     budget: str = "10m"  # time for everything, from the first trial to the refit: 90s, 10m, 2h
     max_latency: str = ""  # most time for one document, as 50ms; slow members are left out
     systems: tuple[str, ...] = ()  # candidates; none = those that suit the corpus
+    languages: tuple[str, ...] = ()  # of the documents; [train] languages sets them
     folds: int = 0  # of cross-validation; 0 = 5 where dev has under 500 documents, else dev alone
     depth: int = 100  # ranks taken from each member
     seed: int = 1  # of the folds and of the documents of small trials

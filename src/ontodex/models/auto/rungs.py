@@ -4,7 +4,9 @@ A trial on the first rung is cheap and shows what a setting changes; only rankin
 decide the consensus. Documents that a trial ranks are never among those that it learns.
 
     dev is large    2,800 train documents ─ 11,000 ─ all 45,000        ranked: dev
-    dev is small    the first of 5 folds ─ all 5 folds of train + dev  ranked: each fold in turn
+    dev is small    1 of 5 folds ─ 2 folds ─ all 5 of train + dev      ranked: each fold in turn
+
+Where time is short, 2 folds or 1 are the last rung.
 """
 
 from __future__ import annotations
@@ -70,7 +72,7 @@ def make_rungs(
 
 
 def _make_folds(corpus: Corpus, labels: LabelSpace, folds: int, seed: int) -> list[Rung]:
-    """Return a rung of one fold and a rung of all; a corpus too small to split ranks itself."""
+    """Return rungs of one fold, two and all; a corpus too small to split ranks itself."""
     folds = min(folds, len(corpus))
     if folds < 2:
         return [_make_rung("the only document", [Split(corpus, corpus, labels)], labels)]
@@ -80,11 +82,12 @@ def _make_folds(corpus: Corpus, labels: LabelSpace, folds: int, seed: int) -> li
         learned = corpus.select(part != fold)
         own = LabelSpace.of(learned, labels.ontology)
         splits.append(Split(learned, corpus.select(part == fold), own))
-    name = f"{folds} folds of {len(corpus):,} documents"
-    return [
-        _make_rung(f"1 of {folds} folds", splits[:1], labels),
-        _make_rung(name, splits, labels),
+    some = [
+        _make_rung(f"{count} of {folds} folds", splits[:count], labels)
+        for count in (1, 2)
+        if count < folds
     ]
+    return [*some, _make_rung(f"{folds} folds of {len(corpus):,} documents", splits, labels)]
 
 
 def _make_rung(name: str, splits: Sequence[Split], labels: LabelSpace) -> Rung:

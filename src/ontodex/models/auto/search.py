@@ -3,7 +3,7 @@
 probe    every candidate with its defaults on the first rung: what it gives, what it costs
 plan     the candidates that can be trained in full, and refitted, within the budget
 tune     alternatives of their settings, one at a time, on the largest rung that leaves time
-finish   the planned candidates on the last rung, best first; then others that still fit
+finish   the planned candidates on the last rung, then others that still fit
 select   the members of the consensus and their weights, from the rankings of the last rung
 """
 
@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 MIN_GAIN = 0.001  # of nDCG@5: a setting that gives less is not changed
 _RESERVE = 0.05  # of the budget: for thresholds, saving and loading
+_SAFETY = 1.25  # estimates may be too low by this factor: other work slows a machine down
 
 
 @dataclass(frozen=True)
@@ -126,9 +127,10 @@ class Search:
             family = FAMILIES.get(trial.system, trial.system)
             (others if family in seen else first).append(trial)
             seen.add(family)
+        self._drop_folds([trial.system for trial in first])
         planned: list[str] = []
         for trial in [*first, *others]:
-            if self.estimate_rest([*planned, trial.system]) <= self.usable:
+            if self.estimate_rest([*planned, trial.system]) <= self.usable / _SAFETY:
                 planned.append(trial.system)
             else:
                 self.left_out[trial.system] = "training it in full would take longer than is left"
@@ -142,6 +144,11 @@ class Search:
             planned = [cheapest]
         self.best = {system: {} for system in planned}
         return planned
+
+    def _drop_folds(self, systems: Sequence[str]) -> None:
+        """Measure on fewer folds where all of them would take longer than is left."""
+        while len(self.rungs[-1].splits) > 1 and self.estimate_rest(systems) > self.usable:
+            self.rungs = self.rungs[:-1]
 
     @property
     def usable(self) -> float:
@@ -178,7 +185,7 @@ class Search:
             for system in planned:
                 if not queues[system]:
                     continue
-                time_left = self.usable - self.estimate_rest(planned)
+                time_left = self.usable - _SAFETY * self.estimate_rest(planned)
                 if system not in rung_of:
                     share = time_left / sum(1 + len(queue) for queue in queues.values())
                     rung_of[system] = self._choose_rung(system, share)
@@ -199,16 +206,18 @@ class Search:
         before = self.try_settings(system, self.best[system], rung)
         after = self.try_settings(system, settings, rung)
         is_better = not after.failure and after.ndcg >= before.ndcg + MIN_GAIN
-        if (
-            is_better
-            and self.estimate_rest(planned, {**self.best, system: settings}) <= self.usable
-        ):
+        rest = self.estimate_rest(planned, {**self.best, system: settings})
+        if is_better and _SAFETY * rest <= self.usable:
             self.best[system] = settings
 
     def _finish(self, planned: Sequence[str]) -> None:
-        """Train on the last rung what is planned, then what was left out and still fits."""
+        """Train on the last rung what is planned, then what was left out and still fits.
+
+        The cheapest come first: together they cost little, and each is of a kind of its own.
+        """
         last = self.rungs[-1]
         done = list[str]()
+        planned = sorted(planned, key=lambda name: self.estimate_rest([name]))
         rest = [t.system for t in self.trials if t.system not in planned and not t.failure]
         for system in [*planned, *dict.fromkeys(rest)]:
             settings = self.best.get(system, {})

@@ -63,7 +63,11 @@ class AutoSystem:
         with ExitStack() as stack:
             work = self.work or Path(stack.enter_context(tempfile.TemporaryDirectory()))
             runner = TrialRunner(
-                work / "trials", labels, device=self.device, depth=self.config.depth
+                work / "trials",
+                labels,
+                device=self.device,
+                depth=self.config.depth,
+                languages=self.config.languages,
             )
             rungs = make_rungs(train, dev, labels, folds=self.config.folds, seed=self.config.seed)
             reasons = choose_systems(train, labels, self.device)
@@ -77,12 +81,13 @@ class AutoSystem:
                 max_latency=self.config.latency,
             )
             self._result = search.run(systems)
-            joined = self._join(runner, train, dev, rungs[-1])
+            last = search.rungs[-1]
+            joined = self._join(runner, train, dev, last)
         reasons = {name: why for name, why in reasons.items() if why and name not in systems}
         self.record = make_record(
             self._result,
             joined,
-            rungs[-1],
+            last,
             left_out=reasons,
             budget=self.config.seconds,
             seconds=self._budget.spent,

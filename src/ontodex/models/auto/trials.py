@@ -3,7 +3,7 @@
 A finished trial is a folder of the work folder. After a kill it is read instead of run again.
 
     trial.json   what was tried and what it gave      columns.npy, probabilities.npy   its ranking
-    model/       the trained system, where the rung has one split
+    model/       the trained system, where it has learned all of train
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,19 +78,31 @@ def nest_settings(settings: Mapping[str, Any]) -> Table:
     return table
 
 
-def make_model(system: str, settings: Mapping[str, Any], device: str) -> Model:
-    """Return an untrained system with these settings."""
+def make_model(
+    system: str, settings: Mapping[str, Any], device: str, languages: Sequence[str] = ()
+) -> Model:
+    """Return an untrained system with these settings, for documents of these languages."""
     model_class = find_model(system)
-    config = build(model_class.Config, nest_settings(settings), "model")
-    return model_class(config, device=device)
+    table = nest_settings(settings)
+    if languages and any(f.name == "languages" for f in dataclasses.fields(model_class.Config)):
+        table = {"languages": list(languages), **table}
+    return model_class(build(model_class.Config, table, "model"), device=device)
 
 
 class TrialRunner:
     """Run trials in a work folder, each at most once."""
 
-    def __init__(self, folder: Path, labels: LabelSpace, *, device: str, depth: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        labels: LabelSpace,
+        *,
+        device: str,
+        depth: int,
+        languages: Sequence[str] = (),
+    ) -> None:
         self.folder, self.labels = folder, labels
-        self.device, self.depth = device, depth
+        self.device, self.depth, self.languages = device, depth, languages
         self._warm: set[str] = set()  # systems whose libraries are loaded
 
     def find(self, system: str, settings: Table, rung: Rung) -> Trial | None:
@@ -125,8 +137,11 @@ class TrialRunner:
             few = split.train.select(np.arange(min(_WARM_DOCUMENTS, len(split.train))))
             labels = LabelSpace.of(few, split.labels.ontology)
             with suppress(OntodexError):  # so few documents may lack what it needs
-                make_model(system, {}, self.device).fit(few, few, labels)
+                self._make_model(system, {}).fit(few, few, labels)
             self._warm.add(system)
+
+    def _make_model(self, system: str, settings: Table) -> Model:
+        return make_model(system, settings, self.device, self.languages)
 
     def _locate(self, system: str, settings: Table, rung: Rung) -> Path:
         plan = json.dumps([system, sorted(settings.items()), rung.name])
@@ -137,7 +152,7 @@ class TrialRunner:
     ) -> tuple[Ranking, dict[str, Any]]:
         rankings, fit_seconds, rank_seconds, latencies = [], 0.0, 0.0, []
         for split in rung.splits:
-            model = make_model(system, settings, self.device)
+            model = self._make_model(system, settings)
             started = time.monotonic()
             model.fit(split.train, split.held_out, split.labels)
             fitted = time.monotonic()
@@ -146,7 +161,7 @@ class TrialRunner:
             fit_seconds += fitted - started
             rankings.append(self._translate(ranking, split))
             latencies.append(measure_latency(model, split.held_out))
-            if len(rung.splits) == 1:
+            if split.labels is self.labels:  # what may be chosen later has learned all of train
                 (folder / "model").mkdir()
                 model.save(folder / "model")
         joined = Ranking.join(rankings, self.depth)
@@ -180,7 +195,7 @@ class TrialRunner:
         folder = Path(trial.folder) / "model"
         if folder.exists():
             return find_model(trial.system).load(folder, self.labels, device=self.device)
-        model = make_model(trial.system, trial.settings, self.device)
+        model = self._make_model(trial.system, trial.settings)
         model.fit(train, dev, self.labels)
         return model
 
