@@ -47,5 +47,6 @@ def test_a_record_has_a_leader_an_id_and_an_empty_line_behind():
     assert lines[0].startswith("=LDR  ")
     assert len(lines[0]) == len("=LDR  ") + 24
     assert lines[1:] == [
-        "=001  a1", "=084  \\\\$a1.2$2local", "=650  \\7$ac1$2local$0C1", "=650  \\7$ac2$2local$0C2", "", "",
+        "=001  a1", "=084  \\\\$a1.2$2local",
+        "=650  \\7$ac1$2local$0C1", "=650  \\7$ac2$2local$0C2", "", "",
     ]  # fmt: skip
