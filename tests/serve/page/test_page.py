@@ -317,6 +317,29 @@ def test_a_key_pressed_while_the_next_document_is_read_decides_nothing(browse, s
     assert ada.fetch(f"/decisions?document={number}") == {"decisions": []}
 
 
+def test_nothing_can_be_decided_for_a_document_behind_the_entry_form(browse, service):
+    ada = browse(service)
+    ada.paste()
+    number = ada.page.url.rpartition("=")[2]
+    ada.press("a")
+    ada.wait_for_terms(1)
+    sent: list[str] = []
+    ada.page.on("request", lambda request: sent.append(f"{request.method} {request.url}"))
+    ada.page.click("#new")
+    ada.sees("#entry:not([hidden])")
+    # Every control beside the form, every key outside of it.
+    ada.page.evaluate("document.querySelectorAll('#right button').forEach((one) => one.click())")
+    ada.page.evaluate("document.activeElement.blur()")
+    ada.press("a", "r", "u", "A", "m", "d")
+    log = ada.fetch(f"/decisions?document={number}")["decisions"]
+    assert [each["verdict"] for each in log] == ["accept"]
+    assert not [each for each in sent if "/decisions" in each and each.startswith("POST")]
+    assert ada.fetch(f"/documents/{number}")["state"] == "open"
+    ada.press("Escape")  # and back to the document
+    ada.wait_for_terms(1)
+    assert ada.page.url.endswith(f"document={number}")
+
+
 def test_a_draft_survives_a_reload(browse, service):
     ada = browse(service)
     ada.page.fill("#entry-text", "half a tho")

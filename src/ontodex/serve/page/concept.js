@@ -16,6 +16,7 @@ export const shownLabel = () => shown?.label ?? null;
 export function hideConcept() {
   shown = null;
   box.hidden = true;
+  box.replaceChildren();
 }
 
 // Return name, place, synonyms and neighbours of a concept; each concept is requested once.

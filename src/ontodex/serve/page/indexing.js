@@ -11,7 +11,7 @@ import {
 } from "./concept.js";
 import { byId, chip, showProblem, element, percent, announce, debounce } from "./dom.js";
 import { nextDocument, refreshProgress } from "./queue.js";
-import { remember, currentRun, session } from "./session.js";
+import { currentRun, go, remember, session } from "./session.js";
 import { showText } from "./text.js";
 import { Tree } from "./tree.js";
 
@@ -19,7 +19,8 @@ const LIMIT = 50;
 const BEST = 5; // suggestions shown if the run predicts none and none is likely
 const MAX_CLOSE = 3; // more specific concepts shown for one
 
-let current = null; // the document shown, with its verdicts
+let current = null; // the document shown, with its verdicts; null while the entry form is open
+let lastNumber = null; // the document that the entry form leads back to
 let suggestions = [];
 let paths = new Map(); // label -> path, of decided concepts that were not suggested
 let explanations = new Map(); // label -> promise of spans
@@ -46,6 +47,7 @@ export async function openDocument(number) {
   opening = new AbortController();
   try {
     current = await get(`/documents/${number}`, {}, opening.signal);
+    lastNumber = number;
     showDocument();
     await Promise.all([suggest(), refreshProgress()]);
   } catch (error) {
@@ -53,21 +55,26 @@ export async function openDocument(number) {
   }
 }
 
+// Show the entry form. Nothing of the document before may stay: what is not in sight must not be decided.
 export function showEntry() {
+  opening.abort();
+  current = null;
+  clear();
+  byId("right").removeAttribute("aria-busy");
+  byId("right").inert = true;
+  byId("no-suggestions").textContent = "Suggestions for the document appear here, each at its place in the ontology.";
+  byId("done").disabled = true;
   byId("entry").hidden = false;
   byId("document").hidden = true;
-  byId("cancel-entry").hidden = !current;
+  byId("cancel-entry").hidden = !lastNumber;
+  document.title = "ontodex";
   if (!isTyping()) byId("entry-text").focus(); // the user may already be typing in the title
 }
 
-export function leaveEntry() {
-  if (!current) return;
+function showDocument() {
+  byId("right").inert = false;
   byId("entry").hidden = true;
   byId("document").hidden = false;
-}
-
-function showDocument() {
-  leaveEntry();
   const listed = (words, between) =>
     words.flatMap((word, at) => [at ? between : "", element("bdi", {}, word)]);
   const { keywords } = current;
@@ -95,7 +102,7 @@ export async function suggest() {
   };
   const options = { body, signal: opening.signal, repeatable: true };
   const answer = await call("POST", `/documents/${number}/suggest`, options);
-  if (number !== current.number || answer.run !== session.run) return; // a newer request is running
+  if (number !== current?.number || answer.run !== session.run) return; // a newer request is running
   ({ suggestions } = answer);
   byId("right").removeAttribute("aria-busy");
   byId("no-keywords").hidden = !currentRun().reads_keywords || current.keywords.length > 0;
@@ -263,6 +270,7 @@ async function explain(label) {
 
 // Accept or reject; with `toggle`, the same verdict again undoes it.
 async function decide({ label, name }, verdict, { toggle = false } = {}) {
+  if (!current) return;
   const standing = current.verdicts.find((each) => each.label === label);
   const same = standing && (verdict === "reject") === (standing.verdict === "reject");
   if (same) return toggle ? undo(standing) : undefined;
@@ -284,7 +292,7 @@ function write(made) {
   }));
   return inTurn(async () => {
     const answer = await call("POST", "/decisions", { body: { decisions }, repeatable: true });
-    if (current.number !== number) return;
+    if (current?.number !== number) return;
     const labels = new Set(answer.decisions.map(({ label }) => label));
     current.verdicts = [
       ...current.verdicts.filter(({ label }) => !labels.has(label)),
@@ -302,7 +310,7 @@ function undo({ id, label, name }) {
       if (error.status !== 409) throw error; // undone in another window
     });
     const { verdicts } = await get(`/documents/${number}`);
-    if (current.number !== number) return;
+    if (current?.number !== number) return;
     current.verdicts = verdicts;
     await findPaths();
     refresh(label);
@@ -370,17 +378,16 @@ export async function addConcept({ label, name }) {
 }
 
 export async function toggleDone() {
-  if (!current) return;
-  const state = current.state === "done" ? "open" : "done";
+  const shown = current;
+  if (!shown) return;
   await writing;
-  const changed = await call("PUT", `/documents/${current.number}/state`, {
-    body: { state },
-    repeatable: true,
-  });
-  Object.assign(current, { state: changed.state });
+  const body = { state: shown.state === "done" ? "open" : "done" };
+  const path = `/documents/${shown.number}/state`;
+  shown.state = (await call("PUT", path, { body, repeatable: true })).state;
+  if (shown !== current) return refreshProgress();
   showDocument();
   await refreshProgress();
-  if (state === "done") await nextDocument();
+  if (shown.state === "done") await nextDocument();
 }
 
 export function setThreshold(value) {
@@ -392,7 +399,7 @@ export function setThreshold(value) {
 export const changeThreshold = (by) => setThreshold(session.threshold + by);
 
 export function backToTree() {
-  leaveEntry();
+  if (!current) return lastNumber && go({ document: lastNumber });
   const node = tree.current;
   if (node) browse(node.label, node.names.at(-1));
   tree.focus();

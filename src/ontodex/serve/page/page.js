@@ -29,7 +29,7 @@ const KEYS = [
   ["/", "", "search for a concept to add", () => byId("search").focus()],
   ["[", "", "show less likely suggestions", () => indexing.changeThreshold(-0.05)],
   ["]", "", "show only more likely suggestions", () => indexing.changeThreshold(0.05)],
-  ["o", "", "new document: paste, or upload", indexing.showEntry],
+  ["o", "", "new document: paste, or upload", newDocument],
   ["n", "", "next open document", nextDocument],
   ["p", "", "previous document, open or done", previousDocument],
   ["d", "", "done, and on to the next (or reopen)", indexing.toggleDone],
@@ -68,7 +68,7 @@ async function start() {
 
 function startBar() {
   const actions = {
-    new: indexing.showEntry,
+    new: newDocument,
     previous: previousDocument,
     next: nextDocument,
     done: indexing.toggleDone,
@@ -121,6 +121,11 @@ async function route() {
   byId("to-indexing").href = makeAddress(lastPlace);
   if (!lastPlace.document) indexing.showEntry();
   else if (isOther) await indexing.openDocument(number);
+}
+
+// The entry form has an address of its own, so that Back returns to the document.
+function newDocument() {
+  return go({}) ?? indexing.showEntry();
 }
 
 function changeView() {
@@ -204,11 +209,11 @@ function handleKey(event) {
   attempt(found[3]);
 }
 
-document.addEventListener("paste", (event) => {
+document.addEventListener("paste", async (event) => {
   if (indexing.isTyping() || isEvaluating() || document.querySelector("dialog[open]")) return;
   const text = event.clipboardData.getData("text/plain");
   if (!text.trim()) return;
-  indexing.showEntry();
+  await newDocument();
   byId("entry-text").value = text;
   byId("entry-text").dispatchEvent(new Event("input"));
   announce("Pasted; press the button to get suggestions.");
