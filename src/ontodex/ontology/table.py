@@ -159,6 +159,8 @@ def _build(
         (_make_concept(record, path, number) for number, record in records),
         categories=_get_field(header, "categories", path),
         retired=_get_field(header, "retired", path),
+        group_names=_get_field(header, "group_names", path),
+        title=_get_field(header, "title", path),
         problems=_get_field(header, "problems", path),
     )
     if not len(ontology):
@@ -185,10 +187,13 @@ def _make_concept(record: Any, path: Path, line: int | None) -> Concept:
         synonyms=synonyms,
         parents=[str(parent) for parent in _get_field(record, "parents", path, line)],
         definition=_get_field(record, "definition", path, line),
+        translated_definitions=_get_field(record, "definitions", path, line),
         notation=_get_field(record, "notation", path, line),
         deprecated=_get_field(record, "deprecated", path, line),
         replaced_by=_get_field(record, "replaced_by", path, line),
         positions=_get_field(record, "positions", path, line),
+        schemes=_get_field(record, "schemes", path, line),
+        types=_get_field(record, "types", path, line),
     )
 
 
@@ -234,6 +239,11 @@ _FIELDS = {
     "synonyms": _TEXTS_BY_KEY,
     "parents": _IDS,
     "definition": _TEXT,
+    "definitions": _TEXT_BY_KEY,
+    "schemes": _TEXTS,
+    "types": _TEXTS,
+    "group_names": _TEXT_BY_KEY,
+    "title": _TEXT,
     "notation": _TEXT,
     "deprecated": _FLAG,
     "replaced_by": _TEXT,
@@ -268,6 +278,8 @@ def write_json(ontology: Ontology, file: IO[bytes]) -> None:
         "version": VERSION,
         "categories": dict(ontology.categories),
         "retired": retired,
+        **({"group_names": dict(ontology.group_names)} if ontology.group_names else {}),
+        **({"title": ontology.title} if ontology.title else {}),
         "problems": ontology.problems,
     }
     file.write(f"{_dump_json(header)[:-1]}, {_OPENING}\n".encode())
@@ -289,10 +301,17 @@ def _make_record(ontology: Ontology, row: int) -> dict[str, Any]:
         "synonyms": ontology.synonyms_by_language(label),
         "parents": ontology.parents_of(label),
         "definition": ontology.definitions.get(label),
+        "definitions": {
+            language: texts[label]
+            for language, texts in ontology.translated_definitions.items()
+            if label in texts
+        },
         "notation": ontology.notations.get(label),
         "deprecated": label in ontology.deprecated,
         "replaced_by": ontology.replaced_by.get(label),
         "positions": ontology.positions[row] if ontology.positions is not None else (),
+        "schemes": ontology.schemes.get(label),
+        "types": ontology.types.get(label),
     }
     return {name: value for name, value in record.items() if value}
 

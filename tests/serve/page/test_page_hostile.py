@@ -107,9 +107,10 @@ def test_there_are_forty_different_payloads():
 
 def test_hostile_texts_and_suggestions_stay_text(browse, hostile):
     eve = browse(hostile)
-    eve.page.locator("#threshold").fill("0")
     for number, payload in enumerate(PAYLOADS):
         eve.paste(text=f"word{number} {payload}\n\n{payload}", title=payload)
+        if number == 0:
+            eve.page.locator("#threshold").fill("0")
         assert eve.page.inner_text("#text h2") == payload
         eve.sees("#legend bdi")
         eve.press("a")

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
+from ontodex.serve.concept_view import ConceptGroups
 from ontodex.serve.json_route import BoundedRoute
 from ontodex.serve.problems import Problem
 from ontodex.serve.ranker import Ranker
@@ -52,8 +53,12 @@ def read_options(body: SuggestOptionsBody, run: RunView) -> SuggestOptions:
         body.include,
         body.exclude,
         body.language,
+        ConceptGroups(
+            tuple(body.exclude_subtrees), tuple(body.exclude_schemes), tuple(body.exclude_types)
+        ),
     )
-    run.find_columns([*options.include, *options.exclude])
+    run.find_columns(options.include)
+    run.find_excluded(options)
     return options
 
 
