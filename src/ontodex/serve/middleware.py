@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 COOKIE = "ontodex_key"
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?")
 # These need no key: the page's own files hold nothing secret, and the page asks for the key.
-OPEN = ("/", "/login", "/healthz", "/readyz")
+OPEN = ("/", "/docs", "/login", "/healthz", "/readyz")
 OPEN_FOLDER = "/page/"
 UPLOAD = "/documents/upload"
 NEED_MODELS = ("/suggest", "/suggest-batch", "/explain", "/predict")

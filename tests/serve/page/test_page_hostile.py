@@ -126,6 +126,7 @@ def test_hostile_texts_and_suggestions_stay_text(browse, hostile):
 def test_every_hostile_concept_can_be_found_looked_at_and_added(browse, hostile):
     eve = browse(hostile)
     eve.paste()
+    eve.press("i")
     for number, payload in enumerate(PAYLOADS):
         eve.page.fill("#search", payload)
         eve.sees("#hits [aria-selected=true]")

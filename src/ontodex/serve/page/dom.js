@@ -1,6 +1,8 @@
 // Texts of documents, ontologies and files may be hostile. They enter the page only here, as text
 // nodes and attributes of elements that this code names; nothing is ever parsed as HTML.
 
+import { t } from "./texts.js";
+
 export const byId = (id) => document.getElementById(id);
 
 // Make an element; children are elements or strings, and strings become text.
@@ -49,7 +51,7 @@ export function showProblem(problem) {
   const alert = byId("alert");
   alert.replaceChildren(
     problem.hint ? `${problem.message} (${problem.hint})` : problem.message,
-    button({ class: "plain", click: hideProblem }, "Dismiss"),
+    button({ class: "plain", click: hideProblem }, t("dismiss")),
   );
   alert.hidden = false;
 }

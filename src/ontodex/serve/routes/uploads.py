@@ -10,7 +10,7 @@ from fastapi import APIRouter, Form, Request, UploadFile
 from ontodex.serve.database_tables import get_time
 from ontodex.serve.json_route import BoundedRoute
 from ontodex.serve.problems import MAX_ERRORS, Problem
-from ontodex.serve.requests import Name, Number
+from ontodex.serve.requests import Name
 from ontodex.serve.responses import UploadResponse
 from ontodex.serve.service import ServiceDep, get_user
 from ontodex.serve.uploads import list_warnings, read_uploads
@@ -24,7 +24,7 @@ async def upload(
     service: ServiceDep,
     request: Request,
     batch: Annotated[Name | None, Form()] = None,
-    project: Annotated[Number | None, Form()] = None,
+    run: Annotated[Name | None, Form()] = None,
 ) -> Any:
     """Add files to the queue. A text, HTML, PDF or DOCX file is one document, others are many."""
     docs, rejected = await read_uploads(files, service.extraction_slots)
@@ -33,7 +33,7 @@ async def upload(
         raise Problem(422, "no file could be read", errors=errors[:MAX_ERRORS])
     batch = batch or get_time()
     database, user = service.database, get_user(request).name
-    project = service.find_project(project)
+    project = service.get_project(service.find_run(run))
     numbers = await asyncio.to_thread(
         database.add_documents, docs, batch=batch, user=user, project=project
     )
