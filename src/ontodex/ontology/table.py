@@ -15,14 +15,14 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 from ontodex.errors import DataError
 from ontodex.io.files import open_bytes, read_lines
 from ontodex.ontology.graph import Concept, build_ontology
+from ontodex.ontology.json_fields import FIELDS, is_text
 from ontodex.types import Ontology
 
 VERSION = 1
@@ -84,7 +84,7 @@ def _refuse_documents(content: Any, path: Path) -> None:
     """Raise a DataError if this is a document, or the first one of a JSON-lines corpus."""
     if not isinstance(content, dict) or "concepts" in content:  # those may have a title
         return
-    if any(_is_text(content.get(name)) for name in _TEXT_FIELDS):
+    if any(is_text(content.get(name)) for name in _TEXT_FIELDS):
         raise DataError(
             "looks like a corpus, not an ontology: it starts with a document that has "
             + ", ".join(content),
@@ -197,66 +197,9 @@ def _make_concept(record: Any, path: Path, line: int | None) -> Concept:
     )
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """The type of a JSON field: its description, a test, and the value if it is missing."""
-
-    words: str
-    fits: Callable[[Any], bool]
-    empty: Any
-
-
-_TEXT = _Shape("a text", _is_text, "")
-_TEXTS = _Shape("a list of texts", _are_texts, ())
-_IDS = _Shape(
-    "a list of ids",
-    lambda value: isinstance(value, list) and all(isinstance(item, str | int) for item in value),
-    (),
-)
-_FLAG = _Shape("true or false", lambda value: isinstance(value, bool), False)
-_TEXT_BY_KEY = _Shape(
-    "an object of texts",
-    lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
-    {},
-)
-_TEXTS_BY_KEY = _Shape(
-    "an object of lists of texts",
-    lambda value: isinstance(value, dict) and all(map(_are_texts, value.values())),
-    {},
-)
-_FIELDS = {
-    "label": _TEXT,
-    "alt_labels": _TEXTS,
-    "names": _TEXT_BY_KEY,
-    "synonyms": _TEXTS_BY_KEY,
-    "parents": _IDS,
-    "definition": _TEXT,
-    "definitions": _TEXT_BY_KEY,
-    "schemes": _TEXTS,
-    "types": _TEXTS,
-    "group_names": _TEXT_BY_KEY,
-    "title": _TEXT,
-    "notation": _TEXT,
-    "deprecated": _FLAG,
-    "replaced_by": _TEXT,
-    "positions": _TEXTS,
-    "categories": _TEXTS_BY_KEY,
-    "retired": _TEXT_BY_KEY,
-    "problems": _TEXTS,
-}
-
-
 def _get_field(record: Mapping[str, Any], name: str, path: Path, line: int | None = None) -> Any:
     """Return a field after a check of its type, or its empty value if it is missing or null."""
-    value, shape = record.get(name), _FIELDS[name]
+    value, shape = record.get(name), FIELDS[name]
     if value is None:
         return shape.empty
     if not shape.fits(value):

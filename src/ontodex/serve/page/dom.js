@@ -59,3 +59,13 @@ export function showProblem(problem) {
 export function hideProblem() {
   byId("alert").hidden = true;
 }
+
+export async function copyText(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const field = element("textarea", { class: "hidden" }); // a page without HTTPS has no clipboard
+  field.value = text;
+  document.body.append(field);
+  field.select();
+  document.execCommand("copy");
+  field.remove();
+}

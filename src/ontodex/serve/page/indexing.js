@@ -10,7 +10,7 @@ import {
   shownLabel,
 } from "./concept.js";
 import { decide, remove, startDecisions, undoLast, waitForWriting, write } from "./decisions.js";
-import { announce, byId, button, chip, debounce, element, percent, showProblem } from "./dom.js";
+import { announce, byId, button, chip, copyText, debounce, element, percent, showProblem } from "./dom.js";
 import { leaveOutBranch, makeExclusions, showLeftOut, startLeftOut } from "./left_out.js";
 import { loadMeaning } from "./meaning.js";
 import { loadPeople, showPeople, startPeople } from "./people.js";
@@ -290,18 +290,8 @@ export async function copyTerms() {
   const terms = listTerms();
   if (!terms.length) return announce(t("no-terms"));
   const text = terms.map(({ name }) => name).join("\n");
-  if (navigator.clipboard) await navigator.clipboard.writeText(text);
-  else copyByCommand(text); // a page without HTTPS has no clipboard
+  await copyText(text);
   announce(t("copied", { n: terms.length }));
-}
-
-function copyByCommand(text) {
-  const field = element("textarea", { class: "hidden" });
-  field.value = text;
-  document.body.append(field);
-  field.select();
-  document.execCommand("copy");
-  field.remove();
 }
 
 function browse(label, name) {
