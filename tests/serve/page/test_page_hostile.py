@@ -132,7 +132,9 @@ def test_every_hostile_concept_can_be_found_looked_at_and_added(browse, hostile)
         eve.sees("#hits [aria-selected=true]")
         eve.press("Enter")
         eve.wait_for_terms(number + 1)
-        eve.wait_for("() => document.querySelector('#concept dd').textContent.startsWith('what ')")
+        eve.wait_for(
+            "() => /what .* means/s.test(document.querySelector('#concept dl').textContent)"
+        )
         assert_nothing_came_in(eve)
     assert sorted(eve.terms) == sorted(PAYLOADS)
 
