@@ -68,7 +68,6 @@ def test_suggest_reads_text_files_and_standard_input_alike(folder, tmp_path):
         "notation": "",
         "probability": 1.0,
         "standalone_probability": 1.0,
-        "notation": "",
         "path": ["Animals", "Fish"],
         "level": 2,
         "other_parents": [],

@@ -254,6 +254,26 @@ def test_skos_in_every_respect(put):
     )
 
 
+def test_skos_keeps_schemes_types_titles_and_definitions_of_all_languages(put):
+    text = """@prefix skos: <http://www.w3.org/2004/02/skos/core#> . @prefix e: <http://e/> .
+@prefix dct: <http://purl.org/dc/terms/> .
+e:s a skos:ConceptScheme ; dct:title "Places and people"@en .
+e:a a skos:Concept , e:Place ; skos:inScheme e:s , e:t ; skos:definition "Here."@en , "Hier."@de .
+e:b a skos:Concept ; skos:inScheme e:s .
+e:Place skos:prefLabel "place"@en .
+"""
+    ontology = read_ontology(put(text))
+    assert ontology.title == "Places and people"
+    assert ontology.schemes == {
+        "http://e/a": ("http://e/s", "http://e/t"),
+        "http://e/b": ("http://e/s",),
+    }
+    assert ontology.types == {"http://e/a": ("http://e/Place",)}
+    assert ontology.group_names["http://e/Place"] == "place"
+    assert ontology.definition("http://e/a", "de") == "Hier."
+    assert ontology.definition("http://e/a") == ontology.definition("http://e/a", "fi") == "Here."
+
+
 @pytest.mark.parametrize("name", ["rdfxml", "ntriples", "jsonld"])
 def test_the_other_rdf_syntaxes_give_the_same_ontology(name, put):
     ontology = read_ontology(put(FILES[name]))

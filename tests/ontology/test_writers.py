@@ -122,6 +122,23 @@ def test_skos_holds_everything_but_tree_numbers(ontology, name):
     }
 
 
+@pytest.mark.parametrize("name", ["json", "turtle", "rdfxml"])
+def test_groups_titles_and_definitions_of_all_languages_are_written(name):
+    texts = {"de": "Hoch.", "en": "High."}
+    ontology = build_ontology(
+        [
+            Concept("urn:a", definition="High.", translated_definitions=texts, schemes=["urn:s"]),
+            Concept("urn:b", schemes=["urn:t"], types=["urn:Place"]),
+        ],
+        group_names={"urn:Place": "place", "urn:s": "S", "urn:t": "T"},
+        title="Hills",
+    )
+    back = round_trip(ontology, name)
+    for field in ("schemes", "types", "group_names", "title", "translated_definitions"):
+        assert getattr(back, field) == getattr(ontology, field), field
+    assert back.definitions == ontology.definitions
+
+
 @settings(deadline=None, max_examples=25)
 @given(ontologies(languages=("en",)))
 def test_obo_holds_one_language(ontology):

@@ -1,4 +1,4 @@
-"""Format 1 of the decisions database: stored names do not change with names in code."""
+"""Format 2 of the decisions database: stored names do not change with names in code."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from ontodex.types import Doc
 
 COLUMNS = {
     "about": "key value",
-    "documents": ("number id fields keywords metadata batch state added added_by done done_by"),
-    "suggestions": "document run key made answer",
+    "documents": "number id fields keywords metadata batch state added added_by done done_by"
+    " project",
+    "suggestions": "document run key made answer corrections",
     "decisions": "id document label verdict who when run probability request",
     "undos": "decision who when",
     "imports": "decision",
@@ -27,7 +28,7 @@ def database(tmp_path):
     database.close()
 
 
-def test_the_stored_columns_are_those_of_format_1(database, tmp_path):
+def test_the_stored_columns_are_those_of_format_2(database, tmp_path):
     with sqlite3.connect(tmp_path / "decisions.sqlite") as connection:
         found = {
             table: " ".join(row[1] for row in connection.execute(f"PRAGMA table_info({table})"))
@@ -35,7 +36,7 @@ def test_the_stored_columns_are_those_of_format_1(database, tmp_path):
         }
         (version,) = connection.execute("SELECT value FROM about WHERE key = 'format'").fetchone()
     assert found == COLUMNS
-    assert version == "1"
+    assert version == "2"
 
 
 def test_rows_have_the_names_of_the_code(database):

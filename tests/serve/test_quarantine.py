@@ -9,7 +9,7 @@ import sqlite3
 import pytest
 
 from ontodex.serve.database import Database
-from ontodex.serve.database_tables import NewDecision
+from ontodex.serve.database_tables import NewDecision, QueueFilter
 from ontodex.serve.learn import learn
 from ontodex.serve.stored_rows import DamagedRowError
 from ontodex.types import Doc
@@ -99,7 +99,7 @@ def test_thousands_of_damaged_documents_do_not_block_the_next(tmp_path):
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE documents SET metadata = '{' WHERE number <= 2000")
     connection.close()
-    found = database.get_next_document(batch=None, after=0)
+    found = database.get_next_document(QueueFilter("open"), after=0)
     assert found is not None
     assert found["number"] == 2001
     assert database.quarantine.n_documents == 2000

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, CallbackParam, Option
@@ -14,6 +13,9 @@ import ontodex
 from ontodex.cli.app import Device, Json, RunFolder, app, print_answer
 from ontodex.cli.completion import complete_runs
 from ontodex.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ontodex.runs.migrate import Migration
 
 keys_app = typer.Typer(
     help="Manage the keys of the service; the file holds only hashes.", no_args_is_help=True
@@ -196,7 +198,7 @@ def migrate(
 
     before, now = ontodex.load(run).labels.ontology, ontodex.read_ontology(ontology)
     done = migrate_run(run, now, out, train=train, device=device)
-    moved = _migrate_decisions(database, done.successors, done.lost) if decisions else None
+    moved = _migrate_decisions(database, run, out, done) if decisions else None
     report = make_migration_report(
         done.diff,
         lost=done.lost,
@@ -207,18 +209,22 @@ def migrate(
     print_answer(report, as_json, lambda: format_migration(report, before or now, now))
 
 
-def _migrate_decisions(
-    location: str, successors: Mapping[str, str], lost: Mapping[str, int]
-) -> dict[str, int]:
-    """Move the decisions of a database; return how many moved, and how many could not."""
+def _migrate_decisions(location: str, old: Path, new: Path, done: Migration) -> dict[str, int]:
+    """Move the decisions and the queue of a vocabulary; return how many decisions moved, and how
+    many could not."""
     from ontodex.errors import require
+    from ontodex.io.files import hash_file
 
     require("sqlalchemy", extra="serve", purpose="moving decisions")
     from ontodex.serve.database import Database
 
     opened = Database.open(location, create=False)
     try:
-        return {"moved": opened.replace_labels(successors), "stuck": opened.count_labels(lost)}
+        if (old / "ontology.json").exists():
+            digests = (hash_file(folder / "ontology.json") for folder in (old, new))
+            opened.projects.move_vocabulary(*digests)
+        moved = opened.replace_labels(done.successors)
+        return {"moved": moved, "stuck": opened.count_labels(done.lost)}
     finally:
         opened.close()
 

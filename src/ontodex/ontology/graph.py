@@ -44,6 +44,9 @@ class Concept:
     replaced_by: str = ""
     positions: Sequence[str] = ()
     exact_matches: Sequence[str] = ()
+    schemes: Sequence[str] = ()
+    types: Sequence[str] = ()
+    translated_definitions: Mapping[str, str] = field(default_factory=dict)  # by language
 
 
 def build_ontology(
@@ -52,6 +55,8 @@ def build_ontology(
     categories: Mapping[str, Iterable[str]] | None = None,
     retired: Mapping[str, str] | None = None,
     splits: Mapping[str, Sequence[str]] | None = None,
+    group_names: Mapping[str, str] | None = None,
+    title: str = "",
     problems: Iterable[str] = (),
 ) -> Ontology:
     """Build an ontology from records in any order, read once.
@@ -76,6 +81,7 @@ def build_ontology(
         parents=parents,
         synonyms=columns.merge_synonyms(),
         definitions=columns.definitions,
+        translated_definitions=columns.translated_definitions,
         notations=columns.notations,
         deprecated=frozenset(columns.deprecated | retired.keys()),
         replaced_by=successors,
@@ -83,6 +89,10 @@ def build_ontology(
         exact_matches=columns.exact_matches,
         positions=columns.merge_positions(),
         categories=groups,
+        schemes=columns.schemes,
+        types=columns.types,
+        group_names=dict(group_names or {}),
+        title=title,
         problems=tuple(dict.fromkeys([*problems, *found])),
     )
 
@@ -97,6 +107,9 @@ class _Columns:
         self._synonyms: dict[str, dict[int, list[str]]] = {}
         self._positions: dict[int, list[str]] = {}
         self.definitions: dict[str, str] = {}
+        self.translated_definitions: dict[str, dict[str, str]] = {}
+        self.schemes: dict[str, tuple[str, ...]] = {}
+        self.types: dict[str, tuple[str, ...]] = {}
         self.notations: dict[str, str] = {}
         self.deprecated: set[str] = set()
         self.replaced_by: dict[str, str] = {}
@@ -123,6 +136,11 @@ class _Columns:
             self._parent.append(parent)
         if concept.definition:
             self.definitions.setdefault(label, concept.definition)
+        for language, text in concept.translated_definitions.items():
+            self.translated_definitions.setdefault(language, {}).setdefault(label, text)
+        for groups, own in ((self.schemes, concept.schemes), (self.types, concept.types)):
+            if own:
+                groups[label] = tuple(dict.fromkeys((*groups.get(label, ()), *own)))
         if concept.notation:
             self.notations.setdefault(label, concept.notation)
         if concept.deprecated:

@@ -75,6 +75,7 @@ def read(path: Path, syntax: str = "turtle") -> Ontology:
     for subject, predicate, value in _read_statements(path, syntax):
         facts.add(subject, predicate, value)
     concepts = facts.concepts()
+    facts.find_groups(concepts)
     if not concepts:
         seen = sorted({kind for kinds in facts["type"].values() for kind in kinds})[:5]
         raise DataError(
@@ -93,6 +94,8 @@ def read(path: Path, syntax: str = "turtle") -> Ontology:
         categories=facts.categories(concepts),
         retired=retired,
         splits={label: new for label, new in facts["replaced_by"].items() if len(new) > 1},
+        group_names=facts.group_names(),
+        title=facts.title(),
     )
 
 
@@ -101,6 +104,8 @@ class _Statements:
 
     def __init__(self) -> None:
         self._by: dict[str, dict[str, list[Any]]] = {name: {} for name in _PREDICATES.values()}
+        self._schemes: set[str] = set()  # a single scheme tells no concepts apart, so it is empty
+        self._types: set[str] = set()
 
     def add(self, subject: str, predicate: str, value: Any) -> None:
         if predicate == "narrower":
@@ -137,6 +142,23 @@ class _Statements:
             or (below.intersection(kinds) and not self.is_deprecated(label))
         }
 
+    def find_groups(self, concepts: Collection[str]) -> None:
+        """Find the schemes and classes that tell concepts apart."""
+        schemes = {name for label in concepts for name in self.of(label, "inScheme")}
+        types = {kind for label in concepts for kind in self.of(label, "type")}
+        self._schemes = schemes if 1 < len(schemes) <= MAX_GROUPS else set()
+        self._types = types - {_SKOS + "Concept"} if len(types) <= MAX_GROUPS else set()
+
+    def group_names(self) -> dict[str, str]:
+        """Return the names of the schemes and classes."""
+        return {group: self.name(group) for group in sorted(self._schemes | self._types)}
+
+    def title(self) -> str:
+        """Return the title of the file's concept scheme, if it has one scheme and this a title."""
+        schemes = [one for one, kinds in self["type"].items() if _SKOS + "ConceptScheme" in kinds]
+        title = self.name(schemes[0]) if len(schemes) == 1 else ""
+        return "" if title in schemes else title
+
     def concept(self, label: str) -> Concept:
         names: dict[str, str] = {}
         synonyms: dict[str, list[str]] = {}
@@ -146,12 +168,17 @@ class _Statements:
         for kind in ("altLabel", "hiddenLabel"):
             for language, text in self.of(label, kind):
                 synonyms.setdefault(language, []).append(text)
+        notes = self.of(label, "definition") or self.of(label, "scopeNote")
+        by_language = dict(reversed(notes))
         return Concept(
             id=label,
             names=names,
             synonyms=synonyms,
             parents=self.of(label, "broader"),
-            definition=_choose_text(self.of(label, "definition") or self.of(label, "scopeNote")),
+            definition=_choose_text(notes),
+            translated_definitions=by_language if len(by_language) > 1 else {},
+            schemes=[name for name in self.of(label, "inScheme") if name in self._schemes],
+            types=[kind for kind in self.of(label, "type") if kind in self._types],
             notation=_choose_text(self.of(label, "notation")),
             deprecated=self.is_deprecated(label),
             replaced_by=next(iter(self.of(label, "replaced_by")), ""),
@@ -324,10 +351,16 @@ def _make_triples(ontology: Ontology, ox: Any) -> Iterator[Any]:
     scheme = iri(_SCHEME)
     yield ox.Triple(scheme, a, iri(_SKOS + "ConceptScheme"))
     kind = iri(_SKOS + "Concept")
+    if ontology.title:
+        yield ox.Triple(scheme, skos["title"], ox.Literal(ontology.title))
+    for group, name in ontology.group_names.items():
+        yield ox.Triple(iri(group), skos["label"], ox.Literal(name))
     for row, label in enumerate(ontology.ids):
         node = _make_node(label, ox)
-        yield ox.Triple(node, a, kind)
-        yield ox.Triple(node, skos["inScheme"], scheme)
+        for type_ in (kind, *map(iri, ontology.types.get(label, ()))):
+            yield ox.Triple(node, a, type_)
+        for name in map(iri, ontology.schemes.get(label, (_SCHEME,))):
+            yield ox.Triple(node, skos["inScheme"], name)
         for name, text in _make_texts(ontology, row, ox):
             yield ox.Triple(node, skos[name], text)
         for parent in ontology.parents_of(label):
@@ -360,8 +393,15 @@ def _make_texts(ontology: Ontology, row: int, ox: Any) -> Iterator[tuple[str, An
             yield "altLabel", _make_literal(synonym, language, ox)
     if label in ontology.notations:
         yield "notation", ox.Literal(ontology.notations[label])
-    if label in ontology.definitions:
+    translated = {
+        language: texts[label]
+        for language, texts in ontology.translated_definitions.items()
+        if label in texts
+    }
+    if label in ontology.definitions and not translated:
         yield "definition", ox.Literal(ontology.definitions[label])
+    for language, text in translated.items():
+        yield "definition", _make_literal(text, language, ox)
 
 
 def _make_literal(text: str, language: str, ox: Any) -> Any:

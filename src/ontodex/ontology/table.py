@@ -15,14 +15,14 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 from ontodex.errors import DataError
 from ontodex.io.files import open_bytes, read_lines
 from ontodex.ontology.graph import Concept, build_ontology
+from ontodex.ontology.json_fields import FIELDS, is_text
 from ontodex.types import Ontology
 
 VERSION = 1
@@ -84,7 +84,7 @@ def _refuse_documents(content: Any, path: Path) -> None:
     """Raise a DataError if this is a document, or the first one of a JSON-lines corpus."""
     if not isinstance(content, dict) or "concepts" in content:  # those may have a title
         return
-    if any(_is_text(content.get(name)) for name in _TEXT_FIELDS):
+    if any(is_text(content.get(name)) for name in _TEXT_FIELDS):
         raise DataError(
             "looks like a corpus, not an ontology: it starts with a document that has "
             + ", ".join(content),
@@ -160,6 +160,8 @@ def _build(
         categories=_get_field(header, "categories", path),
         retired=_get_field(header, "retired", path),
         splits=_get_field(header, "splits", path),
+        group_names=_get_field(header, "group_names", path),
+        title=_get_field(header, "title", path),
         problems=_get_field(header, "problems", path),
     )
     if not len(ontology):
@@ -186,71 +188,20 @@ def _make_concept(record: Any, path: Path, line: int | None) -> Concept:
         synonyms=synonyms,
         parents=[str(parent) for parent in _get_field(record, "parents", path, line)],
         definition=_get_field(record, "definition", path, line),
+        translated_definitions=_get_field(record, "definitions", path, line),
         notation=_get_field(record, "notation", path, line),
         deprecated=_get_field(record, "deprecated", path, line),
         replaced_by=_get_field(record, "replaced_by", path, line),
         positions=_get_field(record, "positions", path, line),
         exact_matches=_get_field(record, "exact_matches", path, line),
+        schemes=_get_field(record, "schemes", path, line),
+        types=_get_field(record, "types", path, line),
     )
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """The type of a JSON field: its description, a test, and the value if it is missing."""
-
-    words: str
-    fits: Callable[[Any], bool]
-    empty: Any
-
-
-_TEXT = _Shape("a text", _is_text, "")
-_TEXTS = _Shape("a list of texts", _are_texts, ())
-_IDS = _Shape(
-    "a list of ids",
-    lambda value: isinstance(value, list) and all(isinstance(item, str | int) for item in value),
-    (),
-)
-_FLAG = _Shape("true or false", lambda value: isinstance(value, bool), False)
-_TEXT_BY_KEY = _Shape(
-    "an object of texts",
-    lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
-    {},
-)
-_TEXTS_BY_KEY = _Shape(
-    "an object of lists of texts",
-    lambda value: isinstance(value, dict) and all(map(_are_texts, value.values())),
-    {},
-)
-_FIELDS = {
-    "label": _TEXT,
-    "alt_labels": _TEXTS,
-    "names": _TEXT_BY_KEY,
-    "synonyms": _TEXTS_BY_KEY,
-    "parents": _IDS,
-    "definition": _TEXT,
-    "notation": _TEXT,
-    "deprecated": _FLAG,
-    "replaced_by": _TEXT,
-    "positions": _TEXTS,
-    "categories": _TEXTS_BY_KEY,
-    "exact_matches": _TEXTS,
-    "retired": _TEXT_BY_KEY,
-    "splits": _TEXTS_BY_KEY,
-    "problems": _TEXTS,
-}
 
 
 def _get_field(record: Mapping[str, Any], name: str, path: Path, line: int | None = None) -> Any:
     """Return a field after a check of its type, or its empty value if it is missing or null."""
-    value, shape = record.get(name), _FIELDS[name]
+    value, shape = record.get(name), FIELDS[name]
     if value is None:
         return shape.empty
     if not shape.fits(value):
@@ -272,6 +223,8 @@ def write_json(ontology: Ontology, file: IO[bytes]) -> None:
         "version": VERSION,
         "categories": dict(ontology.categories),
         "retired": retired,
+        **({"group_names": dict(ontology.group_names)} if ontology.group_names else {}),
+        **({"title": ontology.title} if ontology.title else {}),
         "problems": ontology.problems,
         **({"splits": dict(ontology.splits)} if ontology.splits else {}),
     }
@@ -294,11 +247,18 @@ def _make_record(ontology: Ontology, row: int) -> dict[str, Any]:
         "synonyms": ontology.synonyms_by_language(label),
         "parents": ontology.parents_of(label),
         "definition": ontology.definitions.get(label),
+        "definitions": {
+            language: texts[label]
+            for language, texts in ontology.translated_definitions.items()
+            if label in texts
+        },
         "notation": ontology.notations.get(label),
         "deprecated": label in ontology.deprecated,
         "replaced_by": ontology.replaced_by.get(label),
         "positions": ontology.positions[row] if ontology.positions is not None else (),
         "exact_matches": ontology.exact_matches.get(label),
+        "schemes": ontology.schemes.get(label),
+        "types": ontology.types.get(label),
     }
     return {name: value for name, value in record.items() if value}
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import cached_property
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from ontodex.corpora.label_names import LabelMatcher, NameIndex
+from ontodex.errors import DataError
 from ontodex.features.languages import match_tag
 from ontodex.ontology.graph import find_paths
 from ontodex.serve.run_metadata import OntologyIndex
@@ -17,6 +20,18 @@ from ontodex.types import LabelSpace, Ontology
 
 ConceptRef = dict[str, str]  # label, name and notation
 Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ConceptGroups:
+    """Groups of concepts: everything below some concepts, schemes, and classes."""
+
+    subtrees: tuple[str, ...] = ()
+    schemes: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+
+
+NO_GROUPS = ConceptGroups()
 
 
 class ConceptView:
@@ -98,6 +113,60 @@ class ConceptView:
         children = self.ontology.children_of(label) if label in self.ontology else []
         return self.sort_by_name(children, language)
 
+    @cached_property
+    def schemes(self) -> list[Json]:
+        """The concept schemes with their sizes, if there are several."""
+        return self._count_groups(self.ontology.schemes)
+
+    @cached_property
+    def types(self) -> list[Json]:
+        """The classes of concepts besides skos:Concept, with their sizes."""
+        return self._count_groups(self.ontology.types)
+
+    def _count_groups(self, groups_of: Mapping[str, tuple[str, ...]]) -> list[Json]:
+        counts = Counter(group for own in groups_of.values() for group in own)
+        names = self.ontology.group_names
+        return [
+            {"uri": uri, "name": _name_group(uri, names), "n_concepts": n}
+            for uri, n in counts.most_common()
+        ]
+
+    def find_members(self, groups: ConceptGroups) -> frozenset[str]:
+        """Return the concepts of groups; an error if the vocabulary lacks one of them."""
+        return self._find_members(groups) if groups != NO_GROUPS else frozenset()
+
+    @lru_cache(maxsize=64)  # noqa: B019 - a view lives as long as its run
+    def _find_members(self, groups: ConceptGroups) -> frozenset[str]:
+        found: set[str] = set()
+        waiting = list(groups.subtrees)
+        for label in waiting:
+            if not self.has(label):
+                raise DataError(f"the vocabulary has no concept {label[:200]!r}")
+        while waiting:
+            label = waiting.pop()
+            if label not in found:
+                found.add(label)
+                waiting += self.ontology.children_of(label) if label in self.ontology else []
+        for kind, wanted, groups_of in (
+            ("concept scheme", groups.schemes, self.ontology.schemes),
+            ("type", groups.types, self.ontology.types),
+        ):
+            for group in wanted:
+                members = {label for label, own in groups_of.items() if group in own}
+                if not members:
+                    raise DataError(f"no concept of the vocabulary has the {kind} {group[:200]!r}")
+                found |= members
+        return frozenset(found)
+
+    def describe(self, label: str) -> str:
+        """Return a concept in words: its name, then its definition or some other names."""
+        name = self.get_name(label)
+        if label not in self.ontology:
+            return name
+        language = self.ontology.language
+        synonyms = ", ".join(self.ontology.synonyms_of(label, language)[:5])
+        return ": ".join(filter(None, [name, self.ontology.definition(label) or synonyms])) + "."
+
     def get_concept(self, label: str, language: str | None = None) -> Json:
         """Return a concept as it appears in lists."""
         column = self._labels.column.get(label)
@@ -116,7 +185,7 @@ class ConceptView:
         return {
             **self.get_concept(label, language),
             "synonyms": self._list_synonyms(label, language) if is_known else [],
-            "definition": ontology.definitions.get(label, ""),
+            "definition": ontology.definition(label, language),
             "deprecated": label in ontology.deprecated,
             "parents": [self.get_concept(parent, language) for parent in parents],
             "path": self.get_path(label, language),
@@ -137,3 +206,9 @@ class ConceptView:
             }
             for hit in self._index.get_search().find(query, limit)
         ]
+
+
+def _name_group(uri: str, names: Mapping[str, str]) -> str:
+    """Return the name of a scheme or class; without one, the end of its URI."""
+    name = names.get(uri, uri)
+    return name if name != uri else uri.rstrip("/#").rpartition("#")[2].rpartition("/")[2]

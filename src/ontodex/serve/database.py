@@ -1,4 +1,4 @@
-"""The database of documents, suggestions and decisions. Nothing is ever deleted.
+"""The database of documents, suggestions and decisions. No row is ever removed.
 
 SQLite in a file, or PostgreSQL by URL. A call returns when its transaction is on the disk, so an
 acknowledged decision survives a kill or a power cut (SQLite: WAL with synchronous=FULL).
@@ -19,9 +19,11 @@ from sqlalchemy.engine import Connection, Engine
 from ontodex.errors import ConfigError
 from ontodex.serve.database_connection import check_exists, connect, get_reason, hide_password
 from ontodex.serve.database_tables import (
+    DELETED,
     FORMAT,
     ConflictError,
     NewDecision,
+    QueueFilter,
     Row,
     State,
     UnknownRowError,
@@ -29,7 +31,6 @@ from ontodex.serve.database_tables import (
     decisions,
     documents,
     fetch_document,
-    filter_documents,
     get_time,
     insert_decision,
     insert_documents,
@@ -39,7 +40,9 @@ from ontodex.serve.database_tables import (
     suggestions,
     tables,
     undos,
+    upgrade_tables,
 )
+from ontodex.serve.projects import Projects
 from ontodex.serve.quarantine import Quarantine
 from ontodex.serve.stored_rows import (
     DamagedRowError,
@@ -61,6 +64,7 @@ class Database:
     def __init__(self, engine: Engine, id_: str) -> None:
         self._engine = engine
         self.quarantine = Quarantine(engine)
+        self.projects = Projects(engine)
         self.id = id_  # names this database, because a run may learn from several
 
     @classmethod
@@ -111,14 +115,20 @@ class Database:
             yield connection
 
     def add_documents(
-        self, docs: Sequence[Doc], *, batch: str, user: str, run: str | None = None
+        self,
+        docs: Sequence[Doc],
+        *,
+        batch: str,
+        user: str,
+        run: str | None = None,
+        project: int | None = None,
     ) -> list[int]:
         """Add documents at the end of the queue and return their numbers.
 
         Their labels, which are concepts of `run`, become decisions marked as imported.
         """
         with self._begin_write() as connection:
-            numbers = insert_documents(connection, docs, batch=batch, user=user)
+            numbers = insert_documents(connection, docs, batch=batch, user=user, project=project)
             by_number = dict(zip(numbers, docs, strict=True))
             insert_imported_labels(connection, by_number, run=run, user=user)
             return numbers
@@ -139,15 +149,60 @@ class Database:
             raise
 
     def list_documents(
-        self, *, state: State | None, batch: str | None, after: int, limit: int
+        self, where: QueueFilter | None = None, *, after: int = 0, limit: int
     ) -> list[Row]:
         """Return documents by number, those after `after`."""
-        number, query = documents.c.number, select_documents(state, batch)
+        number, query = documents.c.number, select_documents(where or QueueFilter())
 
         def select_page(last: int) -> sa.Select[Any]:
             return query.where(number > last).order_by(number)
 
         return self._read_documents(select_page, after, limit)
+
+    def list_uncertain(
+        self, where: QueueFilter, run: str, state_key: str, *, after: int | None, limit: int
+    ) -> list[Row]:
+        """Return documents by falling number of expected corrections, from after one of them.
+
+        Documents that the run in this state has not predicted come last, by number.
+        """
+        number, value = documents.c.number, sa.func.coalesce(suggestions.c.corrections, -1.0)
+        is_stored = (
+            (suggestions.c.document == number)
+            & (suggestions.c.run == run)
+            & (suggestions.c.state_key == state_key)
+        )
+        query = select_documents(where).add_columns(suggestions.c.corrections.label("corrections"))
+        query = query.select_from(documents.outerjoin(suggestions, is_stored))
+
+        def select_page(last: int) -> sa.Select[Any]:
+            page = query.order_by(value.desc(), number)
+            if not last:
+                return page
+            stored = sa.select(value).select_from(documents.outerjoin(suggestions, is_stored))
+            bound = stored.where(number == last).correlate(None).scalar_subquery()
+            return page.where((value < bound) | ((value == bound) & (number > last)))
+
+        return self._read_documents(select_page, after or 0, limit)
+
+    def list_unpredicted(
+        self, where: QueueFilter, run: str, state_key: str, *, limit: int
+    ) -> tuple[list[Row], int]:
+        """Return documents that the run in this state has not predicted, and how many there are."""
+        stored = sa.select(suggestions.c.document).where(
+            suggestions.c.run == run,
+            suggestions.c.state_key == state_key,
+            suggestions.c.corrections.is_not(None),
+        )
+        is_new, number = documents.c.number.not_in(stored), documents.c.number
+        count = where.apply(sa.select(sa.func.count(number))).where(is_new)
+        with self._begin_read() as connection:
+            total = int(connection.execute(count).scalar_one())
+
+        def select_page(last: int) -> sa.Select[Any]:
+            return select_documents(where).where(is_new, number > last).order_by(number)
+
+        return self._read_documents(select_page, 0, limit), total
 
     def _read_documents(
         self, select_page: Callable[[int], sa.Select[Any]], start: int, limit: int
@@ -171,17 +226,16 @@ class Database:
         self.quarantine.set_aside(damaged)
         return found[:limit]
 
-    def get_next_document(self, *, batch: str | None, after: int) -> Row | None:
-        """Return the next open document; after the last one, the first open one."""
+    def get_next_document(self, where: QueueFilter, *, after: int) -> Row | None:
+        """Return the next document of a filter; after the last one, the first."""
         for start in (after, 0):
-            found = self.list_documents(state="open", batch=batch, after=start, limit=1)
-            if found:
+            if found := self.list_documents(where, after=start, limit=1):
                 return found[0]
         return None
 
-    def get_previous_document(self, *, batch: str | None, before: int | None) -> Row | None:
-        """Return the document before a number, open or done; without a number the last one."""
-        number, query = documents.c.number, select_documents(None, batch)
+    def get_previous_document(self, where: QueueFilter, *, before: int | None) -> Row | None:
+        """Return the document before a number; without a number the last one."""
+        number, query = documents.c.number, select_documents(where)
 
         def select_page(first: int) -> sa.Select[Any]:
             return query.where(number < first).order_by(number.desc())
@@ -193,29 +247,43 @@ class Database:
         """Read every document once, so that all damaged ones are known."""
         last = 0
         while not should_stop():
-            rows = self.list_documents(state=None, batch=None, after=last, limit=PAGE_SIZE)
+            rows = self.list_documents(after=last, limit=PAGE_SIZE)
             if not rows:
                 return
             last = rows[-1]["number"]
             time.sleep(PAUSE_SECONDS)
 
-    def count_documents(self, batch: str | None = None) -> dict[str, int]:
+    def count_documents(self, where: QueueFilter | None = None) -> dict[str, int]:
         """Return the numbers of open and of done documents."""
         columns = documents.c.state, sa.func.count().label("n")
-        query = filter_documents(sa.select(*columns).group_by(documents.c.state), None, batch)
+        query = (where or QueueFilter()).apply(sa.select(*columns).group_by(documents.c.state))
         with self._begin_read() as connection:
             counts = {row.state: int(row.n) for row in connection.execute(query)}
         return {"n_open": counts.get("open", 0), "n_done": counts.get("done", 0)}
 
-    def list_batches(self) -> list[str]:
-        """Return the names of the batches, the newest first."""
+    def list_batches(self, project: int | None = None) -> list[Row]:
+        """Return the batches with the counts of their documents, the newest first."""
         last = sa.func.max(documents.c.number)
-        query = sa.select(documents.c.batch).group_by(documents.c.batch).order_by(last.desc())
+        is_done = sa.func.count().filter(documents.c.state == "done").label("n_done")
+        columns = documents.c.batch, sa.func.count().label("n"), is_done
+        query = QueueFilter(project=project).apply(sa.select(*columns))
+        query = query.group_by(documents.c.batch).order_by(last.desc()).limit(MAX_BATCHES)
         with self._begin_read() as connection:
-            return list(connection.execute(query.limit(MAX_BATCHES)).scalars())
+            return [
+                {"batch": batch, "n_open": n - n_done, "n_done": n_done}
+                for batch, n, n_done in connection.execute(query)
+            ]
+
+    def delete_document(self, number: int, *, user: str) -> None:
+        """Take a document out of the queue; `set_state` restores it."""
+        with self._begin_write() as connection:
+            fetch_document(connection, number)
+            is_meant = documents.c.number == number
+            change = {"state": DELETED, "done_at": get_time(), "done_by": user}
+            connection.execute(documents.update().where(is_meant).values(change))
 
     def set_state(self, number: int, state: State, *, user: str) -> Row:
-        """Mark a document as done or open, and return it."""
+        """Mark a document as done or open, and return it. A deleted one is restored."""
         is_done = state == "done"
         change = {
             "state": state,
@@ -223,16 +291,24 @@ class Database:
             "done_by": user if is_done else None,
         }
         with self._set_aside_damaged(), self._begin_write() as connection:
-            row = fetch_document(connection, number)
             is_meant = documents.c.number == number
+            is_deleted = is_meant & (documents.c.state == DELETED)
+            connection.execute(documents.update().where(is_deleted).values(state="open"))
+            row = fetch_document(connection, number)
             connection.execute(documents.update().where(is_meant).values(change))
             return {**row, **change}
 
     def store_suggestions(
-        self, number: int, run: str, state_key: str, answer: Mapping[str, Any]
+        self,
+        number: int,
+        run: str,
+        state_key: str,
+        answer: Mapping[str, Any],
+        corrections: float | None = None,
     ) -> None:
         """Store the prediction of a run for a document in place of an earlier one."""
-        row = {"state_key": state_key, "time": get_time(), "answer": json.dumps(answer)}
+        row: dict[str, Any] = {"state_key": state_key, "time": get_time()}
+        row |= {"answer": json.dumps(answer), "corrections": corrections}
         is_same = (suggestions.c.document == number) & (suggestions.c.run == run)
         # Another request may store the same answer at the same time.
         with suppress(sa.exc.IntegrityError), self._begin_write() as connection:
@@ -286,7 +362,8 @@ class Database:
         self, *, document: int | None = None, user: str | None = None, after: int = 0, limit: int
     ) -> list[Row]:
         """Return the log by id, from after `after`, undone decisions included."""
-        query = select_decisions()
+        is_deleted = sa.select(documents.c.number).where(documents.c.state == DELETED)
+        query = select_decisions().where(decisions.c.document.not_in(is_deleted))
         if document is not None:
             query = query.where(decisions.c.document == document)
         if user is not None:
@@ -309,16 +386,11 @@ class Database:
     def find_verdicts(self, numbers: Sequence[int]) -> dict[int, list[Row]]:
         """Return for each document its valid decisions: the last about each label, if not
         undone."""
-        query = select_decisions().where(
-            decisions.c.document.in_(numbers), undos.c.decision.is_(None)
-        )
         verdicts: dict[int, dict[str, Row]] = {number: {} for number in numbers}
-        with self._begin_read() as connection:
-            rows = connection.execute(query.order_by(decisions.c.id)).mappings()
-            for row in self.quarantine.select_readable(rows):
-                by_label = verdicts[row["document"]]
-                by_label.pop(row["label"], None)  # the order is that of the last decisions
-                by_label[row["label"]] = row
+        for row in self._read_valid(decisions.c.document.in_(numbers)):
+            by_label = verdicts[row["document"]]
+            by_label.pop(row["label"], None)  # the order is that of the last decisions
+            by_label[row["label"]] = row
         return {number: list(by_label.values()) for number, by_label in verdicts.items()}
 
     def replace_labels(self, successors: Mapping[str, str]) -> int:
@@ -350,12 +422,34 @@ class Database:
             rows = connection.execute(query).mappings()
             return sum(row["label"] in labels for row in rows)
 
+    def find_verdicts_of_people(
+        self, *, document: int | None = None, project: int | None = None
+    ) -> dict[int, dict[str, dict[str, Row]]]:
+        """Return document -> user -> label -> the user's own last decision, if not undone."""
+        found: dict[int, dict[str, dict[str, Row]]] = {}
+        if document is not None:
+            rows = self._read_valid(decisions.c.document == document)
+        else:
+            numbers = QueueFilter(project=project).apply(sa.select(documents.c.number))
+            rows = self._read_valid(decisions.c.document.in_(numbers))
+        for row in rows:
+            people = found.setdefault(row["document"], {})
+            people.setdefault(row["user"], {})[row["label"]] = row
+        return found
+
+    def _read_valid(self, condition: sa.ColumnElement[bool]) -> list[Row]:
+        """Return the decisions of a condition that were not undone, by id."""
+        query = select_decisions().where(condition, undos.c.decision.is_(None))
+        with self._begin_read() as connection:
+            rows = connection.execute(query.order_by(decisions.c.id)).mappings()
+            return self.quarantine.select_readable(rows)
+
     def add_indexed_documents(
-        self, docs: Sequence[Doc], *, run: str, batch: str, user: str
+        self, docs: Sequence[Doc], *, run: str, batch: str, user: str, project: int | None = None
     ) -> None:
         """Add documents with their labels as decided and done, in one transaction."""
         with self._begin_write() as connection:
-            numbers = insert_documents(connection, docs, batch=batch, user=user)
+            numbers = insert_documents(connection, docs, batch=batch, user=user, project=project)
             for number, doc in zip(numbers, docs, strict=True):
                 for label in doc.labels:
                     insert_decision(connection, NewDecision(number, label, "add", run), user)
@@ -367,6 +461,10 @@ class Database:
 def _create_tables(engine: Engine) -> dict[str, str]:
     """Create missing tables, and return the database's format and id."""
     with engine.execution_options(writes=True).begin() as connection:
+        if sa.inspect(connection).has_table("about"):
+            is_old = (about.c.key == "format") & (about.c.value == "1")
+            if connection.execute(sa.select(about).where(is_old)).first() is not None:
+                upgrade_tables(connection)
         tables.create_all(connection)
         facts = {row.key: row.value for row in connection.execute(sa.select(about))}
         if "format" not in facts:

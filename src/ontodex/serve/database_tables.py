@@ -1,8 +1,11 @@
-"""Tables of the decisions database, and how rows are stored (format 1).
+"""Tables of the decisions database, and how rows are stored (format 2).
 
     documents    the queue                 suggestions  the last prediction of each run, by document
     decisions    a log, append only        undos        the decisions that were undone
     imports      the decisions that came with an uploaded document, as its labels
+    projects     vocabularies
+
+Format 1 had no projects and no expected corrections; `upgrade_tables` adds them.
 
 Column keys are the names in code; where the stored name differs, it comes first. Stored names
 belong to the format and do not change.
@@ -24,10 +27,13 @@ from ontodex.serve.json_limits import check_document
 from ontodex.serve.stored_rows import DamagedRowError, decode_answer, decode_document
 from ontodex.types import Doc
 
-FORMAT = "1"
+FORMAT = "2"
 State = Literal["open", "done"]
+Order = Literal["number", "uncertainty"]
 # The state of a document that cannot be shown. `done_at` still tells whether it was open or done.
 QUARANTINED = "quarantined"
+DELETED = "deleted"  # by a user, who may take it back; in no list, count or export
+HIDDEN = (QUARANTINED, DELETED)
 Row = Mapping[str, Any]
 
 tables = sa.MetaData()
@@ -37,6 +43,15 @@ about = sa.Table(
     tables,
     sa.Column("key", sa.Text, primary_key=True),
     sa.Column("value", sa.Text, nullable=False),
+)
+projects = sa.Table(
+    "projects",
+    tables,
+    sa.Column("id", _number, primary_key=True),
+    sa.Column("vocabulary", sa.Text, nullable=False, unique=True),  # digest of the ontology file
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("time", sa.Text, nullable=False),
+    sqlite_autoincrement=True,
 )
 documents = sa.Table(
     "documents",
@@ -52,6 +67,7 @@ documents = sa.Table(
     sa.Column("added_by", sa.Text, nullable=False),
     sa.Column("done", sa.Text, key="done_at"),
     sa.Column("done_by", sa.Text),
+    sa.Column("project", _number, index=True),
     sqlite_autoincrement=True,
 )
 suggestions = sa.Table(
@@ -62,6 +78,7 @@ suggestions = sa.Table(
     sa.Column("key", sa.Text, key="state_key", nullable=False),  # the run's state, by its manifest
     sa.Column("made", sa.Text, key="time", nullable=False),
     sa.Column("answer", sa.Text, nullable=False),  # {"ranked": [[label, probability], ...], ...}
+    sa.Column("corrections", sa.Float),  # expected number of wrong or missing labels
 )
 decisions = sa.Table(
     "decisions",
@@ -142,9 +159,43 @@ def select_decisions() -> sa.Select[Any]:
     )
 
 
-def select_documents(state: State | None, batch: str | None) -> sa.Select[Any]:
-    """Return the query for documents of a state and a batch; None means any."""
-    return filter_documents(select_all_documents(), state, batch)
+@dataclass(frozen=True)
+class QueueFilter:
+    """A choice of documents; None and "" mean any."""
+
+    state: State | None = None
+    batch: str | None = None
+    project: int | None = None
+    text: str = ""
+
+    def apply(self, query: sa.Select[Any]) -> sa.Select[Any]:
+        """Return the query with the conditions of this filter."""
+        state = documents.c.state
+        query = query.where(state.not_in(HIDDEN) if self.state is None else state == self.state)
+        if self.batch is not None:
+            query = query.where(documents.c.batch == self.batch)
+        if self.project is not None:
+            query = query.where(documents.c.project == self.project)
+        return query.where(_contains(self.text)) if self.text else query
+
+
+def _contains(text: str) -> sa.ColumnElement[bool]:
+    """Return the condition that a document's id, batch or fields contain a text.
+
+    Fields are JSON with escapes, and databases fold the case of ASCII only, so the usual spellings
+    of the text are searched for as they are stored.
+    """
+    spellings = {text, text.lower(), text.upper(), text.capitalize()}
+    plain = [documents.c.id, documents.c.batch]
+    conditions = [c.icontains(one, autoescape=True) for c in plain for one in spellings]
+    escaped = {json.dumps(one)[1:-1] for one in spellings}
+    fields = documents.c.fields
+    return sa.or_(*conditions, *(fields.icontains(one, autoescape=True) for one in escaped))
+
+
+def select_documents(where: QueueFilter) -> sa.Select[Any]:
+    """Return the query for the documents of a filter."""
+    return where.apply(select_all_documents())
 
 
 def select_all_documents() -> sa.Select[Any]:
@@ -152,16 +203,13 @@ def select_all_documents() -> sa.Select[Any]:
     return sa.select(*_label_columns(documents))
 
 
-def filter_documents(
-    query: sa.Select[Any], state: State | None, batch: str | None
-) -> sa.Select[Any]:
-    is_wanted = documents.c.state != QUARANTINED if state is None else documents.c.state == state
-    query = query.where(is_wanted)
-    return query if batch is None else query.where(documents.c.batch == batch)
-
-
 def insert_documents(
-    connection: Connection, docs: Sequence[Doc], *, batch: str, user: str
+    connection: Connection,
+    docs: Sequence[Doc],
+    *,
+    batch: str,
+    user: str,
+    project: int | None = None,
 ) -> list[int]:
     """Add open documents and return their numbers; a DataError if one cannot be stored."""
     for doc in docs:
@@ -176,6 +224,7 @@ def insert_documents(
             "state": "open",
             "added_at": get_time(),
             "added_by": user,
+            "project": project,
         }
         for doc in docs
     ]
@@ -204,9 +253,22 @@ def fetch_document(connection: Connection, number: int) -> Row:
     row = connection.execute(query).mappings().first()
     if row is None:
         raise UnknownRowError(f"there is no document {number}")
+    if row["state"] == DELETED:
+        raise UnknownRowError(
+            f"document {number} was deleted", hint=f"PUT /documents/{number}/state restores it"
+        )
     if row["state"] == QUARANTINED:
         raise DamagedRowError(number, "it is in quarantine", is_set_aside=True)
     return decode_document(row)
+
+
+def upgrade_tables(connection: Connection) -> None:
+    """Add the columns of format 2 to tables of format 1."""
+    for column in (documents.c.project, suggestions.c.corrections):
+        kind = column.type.compile(connection.dialect)
+        statement = f"ALTER TABLE {column.table.name} ADD COLUMN {column.name} {kind}"
+        connection.execute(sa.text(statement))
+    connection.execute(about.update().where(about.c.key == "format").values(value=FORMAT))
 
 
 def insert_decision(connection: Connection, decision: NewDecision, user: str) -> int:

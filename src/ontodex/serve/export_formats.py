@@ -23,7 +23,7 @@ from ontodex.corpora.parsing.columns import format_strings
 from ontodex.io.tables import escape_formula
 from ontodex.serve.concept_view import ConceptView
 from ontodex.serve.database import Database
-from ontodex.serve.database_tables import Row, State, build_doc
+from ontodex.serve.database_tables import QueueFilter, Row, build_doc
 from ontodex.serve.marc import USUAL, MarcOptions, format_record
 from ontodex.types import Doc
 
@@ -46,12 +46,10 @@ class ExportRecord:
         return self.doc.id or str(self.number)
 
 
-def read_records(
-    database: Database, *, state: State | None, batch: str | None
-) -> Iterator[ExportRecord]:
+def read_records(database: Database, where: QueueFilter) -> Iterator[ExportRecord]:
     """Yield the documents with a decision, by number."""
     after = 0
-    while rows := database.list_documents(state=state, batch=batch, after=after, limit=PAGE_SIZE):
+    while rows := database.list_documents(where, after=after, limit=PAGE_SIZE):
         verdicts = database.find_verdicts([row["number"] for row in rows])
         for row in rows:
             if verdicts[row["number"]]:

@@ -28,11 +28,11 @@ logger = logging.getLogger(__name__)
 COOKIE = "ontodex_key"
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?")
 # These need no key: the page's own files hold nothing secret, and the page asks for the key.
-OPEN = ("/", "/login", "/healthz", "/readyz")
+OPEN = ("/", "/docs", "/login", "/healthz", "/readyz")
 OPEN_FOLDER = "/page/"
 UPLOAD = "/documents/upload"
 OPEN_TO_SITES = "/reconcile/"
-NEED_MODELS = ("/suggest", "/suggest-batch", "/explain")
+NEED_MODELS = ("/suggest", "/suggest-batch", "/explain", "/predict")
 BODY_SECONDS = 30  # between two pieces of a body
 WHOLE_BODY_SECONDS = 600
 CLIENT_GONE = 499  # in log and metrics only: nobody receives it

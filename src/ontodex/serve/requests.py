@@ -120,6 +120,9 @@ class SuggestOptionsBody(RequestBody):
     label_set_only: bool = False
     include: list[Label] = Field(default_factory=list, max_length=100)
     exclude: list[Label] = Field(default_factory=list, max_length=10_000)
+    exclude_subtrees: list[Label] = Field(default_factory=list, max_length=100)
+    exclude_schemes: list[Label] = Field(default_factory=list, max_length=50)
+    exclude_types: list[Label] = Field(default_factory=list, max_length=50)
     language: Language | None = None
 
 
@@ -140,6 +143,20 @@ class ExplainBody(ExplainOptionsBody):
 class AddDocumentsBody(RequestBody):
     documents: list[DocumentBody] = Field(min_length=1, max_length=1000)
     batch: Name | None = None
+    project: Number | None = None
+
+
+class PredictBody(RequestBody):
+    """Documents of the queue to predict ahead of time."""
+
+    run: Name | None = None
+    batch: Name | None = None
+    limit: int = Field(32, ge=1, le=64)
+
+
+class ProjectBody(RequestBody):
+    name: Name | None = None
+    run: Name | None = None
 
 
 class StateBody(RequestBody):

@@ -69,10 +69,18 @@ class ConceptDetails(Concept):
     path: list[ConceptRef]
 
 
+class ConceptGroup(BaseModel):
+    uri: str
+    name: str
+    n_concepts: int
+
+
 class OntologyResponse(BaseModel):
     run: str
     n_concepts: int
     languages: list[str]
+    schemes: list[ConceptGroup]
+    types: list[ConceptGroup]
     total: int
     roots: list[Concept]
 
@@ -127,10 +135,12 @@ class DocumentHead(BaseModel):
     added_by: str
     done_at: str | None
     done_by: str | None
+    project: int | None
 
 
 class DocumentSummary(DocumentHead):
     title: str
+    corrections: float | None = None
 
 
 class Document(DocumentHead):
@@ -182,10 +192,59 @@ class QueueCounts(BaseModel):
     n_done: int
 
 
+class BatchCounts(QueueCounts):
+    batch: str
+
+
 class DocumentsResponse(QueueCounts):
     documents: list[DocumentSummary]
+    n_found: int | None
     batches: list[str]
+    batch_counts: list[BatchCounts]
     n_quarantined: int
+
+
+class PredictedResponse(BaseModel):
+    run: str
+    n_predicted: int
+    n_left: int
+
+
+class PersonVerdicts(BaseModel):
+    user: str
+    verdicts: list[DecisionResponse]
+
+
+class PairAgreement(BaseModel):
+    users: list[str]
+    n_documents: int
+    agreement: float
+
+
+class AgreementResponse(BaseModel):
+    pairs: list[PairAgreement]
+
+
+class PeopleResponse(AgreementResponse):
+    people: list[PersonVerdicts]
+
+
+class Person(BaseModel):
+    user: str
+    n_decisions: int
+
+
+class Project(QueueCounts):
+    id: int
+    name: str
+    vocabulary: str
+    time: str
+    runs: list[str]
+    people: list[Person]
+
+
+class ProjectsResponse(BaseModel):
+    projects: list[Project]
 
 
 class QuarantinedDocument(BaseModel):
@@ -247,6 +306,10 @@ class RunSummary(BaseModel):
     train_seconds: float
     hardware: str
     has_ontology: bool
+    project: int
+    vocabulary: str
+    n_concepts: int
+    language: str
     languages: list[str]
     language_names: dict[str, str]
     document_languages: list[str]
@@ -258,9 +321,15 @@ class RunSummary(BaseModel):
     has_report: bool
 
 
+class SampleText(BaseModel):
+    title: str
+    text: str
+
+
 class RunDetails(RunSummary):
     settings: dict[str, Any]
     metrics: dict[str, Any] | None
+    sample: SampleText
 
 
 class RunsResponse(BaseModel):
@@ -302,6 +371,7 @@ class Latency(BaseModel):
 
 class StatusResponse(BaseModel):
     version: str
+    database: str
     uptime_seconds: float
     queue: QueueStatus
     requests: RequestCounts

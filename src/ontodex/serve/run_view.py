@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,13 +20,14 @@ from ontodex.models.interface import Decides, Describes, Explains, Updates
 from ontodex.ontology.related import find_ancestors, find_more_specific, find_other_parents
 from ontodex.runs.languages import describe_foreign, get_languages
 from ontodex.runs.versions import NAME_LENGTH
-from ontodex.serve.concept_view import ConceptView, Json
+from ontodex.serve.concept_view import NO_GROUPS, ConceptGroups, ConceptView, Json
 from ontodex.serve.learn import list_abilities
 from ontodex.serve.run_metadata import RunMetadata
 from ontodex.types import Corpus, Doc, Ranking
 from ontodex.types.answers import PredictionResult
 
 DIGITS = 6  # of probabilities in answers
+SAMPLED = 200  # frequent labels that a sample text is chosen from
 CACHE_SIZE = 100_000  # concepts whose place in the ontology is kept
 
 
@@ -39,10 +41,19 @@ class SuggestOptions:
     include: Sequence[str] = ()
     exclude: Sequence[str] = ()
     language: str | None = None
+    exclude_groups: ConceptGroups = NO_GROUPS
 
     def __post_init__(self) -> None:
         if both := set(self.include) & set(self.exclude):
             raise DataError(f"{sorted(both)[0]!r} is both included and excluded")
+
+
+def _get_vocabulary_key(metadata: RunMetadata) -> str:
+    """Return the digest of the ontology; without one, that of the labels."""
+    file_digest: str | None = metadata.about["files"].get("ontology.json")
+    if file_digest is not None:
+        return file_digest
+    return hashlib.sha256("\n".join(sorted(metadata.labels.ids)).encode()).hexdigest()
 
 
 def make_url_name(folder: Path) -> str:
@@ -62,6 +73,8 @@ class RunView:
             metadata.folder / "manifest.json"
         )  # changes whenever the run does
         self.version = self.state_key[:NAME_LENGTH]
+        self.vocabulary_key = _get_vocabulary_key(metadata)
+        self.vocabulary_name = self.concepts.ontology.title or name
         model = metadata.settings.model_class
         self.learns = list_abilities(metadata.decision, model)
         self.can_explain = issubclass(model, Explains)
@@ -76,7 +89,8 @@ class RunView:
 
     def build_suggestions(self, result: PredictionResult, options: SuggestOptions) -> list[Json]:
         """Return the suggestions for the one document of `result`, most probable first."""
-        include, exclude = self.find_columns(options.include), self.find_columns(options.exclude)
+        include = self.find_columns(options.include)
+        exclude = self.find_excluded(options)
         ranking, label_set = self._constrain(result, include, exclude)
         standalone = dict(self._to_pairs(constraints.exclude_columns(result.standalone, exclude)))
         language = self.concepts.find_tag(options.language)
@@ -183,6 +197,34 @@ class RunView:
                 raise DataError(f"the run {self.name!r} has no concept {label[:200]!r}")
         return [column[label] for label in labels]
 
+    def find_excluded(self, options: SuggestOptions) -> list[int]:
+        """Return the columns of excluded labels and groups, except those that are included."""
+        column, included = self.metadata.labels.column, set(options.include)
+        in_groups = self.concepts.find_members(options.exclude_groups)
+        grouped = [column[one] for one in in_groups if one in column and one not in included]
+        return [*self.find_columns(options.exclude), *grouped]
+
+    def make_sample(self) -> Json:
+        """Return a text about frequent concepts of the vocabulary; runs store no documents."""
+        labels, concepts = self.metadata.labels, self.concepts
+        chosen: dict[str, str] = {}  # by root, so that the text has several themes
+        for column in np.argsort(-labels.frequency[: labels.n_seen], kind="stable")[:SAMPLED]:
+            label = labels.ids[column]
+            path = concepts.get_path(label)
+            chosen.setdefault(path[0]["label"] if path else label, label)
+        names = [concepts.get_name(label) for label in list(chosen.values())[:3]]
+        parts = [concepts.describe(label) for label in list(chosen.values())[:3]]
+        return {"title": " · ".join(names), "text": "\n\n".join(parts)}
+
+    @staticmethod
+    def count_corrections(result: PredictionResult) -> float:
+        """Return the expected number of corrections of the predicted label set of one document:
+        predicted labels that are wrong, and ranked ones that are missing."""
+        chosen = set(result.label_sets.columns[0].tolist())
+        ranking = result.ranking
+        pairs = zip(ranking.columns[0].tolist(), ranking.probabilities[0].tolist(), strict=True)
+        return round(sum(1 - p if c in chosen else p for c, p in pairs if c >= 0), DIGITS)
+
     def summarize(self) -> Json:
         """Return the facts about the run that `GET /runs` lists."""
         metadata = self.metadata
@@ -195,6 +237,9 @@ class RunView:
             "train_seconds": metadata.about["train_seconds"],
             "hardware": metadata.about.get("hardware", ""),  # missing in runs of early versions
             "has_ontology": metadata.labels.ontology is not None,
+            "vocabulary": self.vocabulary_name,
+            "n_concepts": len(self.concepts.ontology),
+            "language": self.concepts.ontology.language,
             "languages": self.concepts.languages,
             "language_names": {tag: name_language(tag) for tag in self.concepts.languages},
             "document_languages": list(map(name_language, get_languages(metadata.about))),

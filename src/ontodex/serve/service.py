@@ -22,7 +22,7 @@ from ontodex.serve.database_connection import describe_location
 from ontodex.serve.learn import describe_abilities
 from ontodex.serve.metrics import ServiceMetrics
 from ontodex.serve.model_process import ModelProcess, RemoteRanker
-from ontodex.serve.problems import make_not_found
+from ontodex.serve.problems import Problem, make_not_found
 from ontodex.serve.ranker import LocalRanker, Ranker
 from ontodex.serve.run_metadata import OntologyIndex, RunMetadata
 from ontodex.serve.run_view import RunView, make_url_name
@@ -106,6 +106,50 @@ class Service:
     extraction_slots: asyncio.Semaphore = field(
         default_factory=lambda: asyncio.Semaphore(PARALLEL_EXTRACTIONS)
     )
+
+    _projects: dict[str, int] = field(default_factory=dict)  # vocabulary -> project
+
+    def __post_init__(self) -> None:
+        self.database.projects.adopt(
+            {name: self.get_project(run) for name, run in self.runs.items()}
+        )
+
+    def get_project(self, run: RunView) -> int:
+        """Return the project of a run's vocabulary."""
+        key = run.vocabulary_key
+        if key not in self._projects:
+            self._projects[key] = self.database.projects.open(key, run.vocabulary_name)
+        return self._projects[key]
+
+    def forget_projects(self) -> None:
+        """Ask the database again for the project of each vocabulary."""
+        self._projects.clear()
+
+    def find_project(self, project: int | None) -> int:
+        """Return the project of a request; without one, that of the first run."""
+        return self.get_project(self.find_run(None)) if project is None else project
+
+    def find_run_of(self, number: int, name: str | None) -> RunView:
+        """Return the run of this name, or the first one with the document's vocabulary.
+
+        Raise a 409 problem if the vocabulary of the run is not that of the document.
+        """
+        found = self.database.projects.find([number])
+        if number not in found:
+            self.database.get_document(number)  # says why
+        project = found.get(number)
+        own = [run for run in self.runs.values() if self.get_project(run) == project]
+        if name is None and own:
+            return own[0]
+        run = self.find_run(name)
+        if run not in own:
+            raise Problem(
+                409,
+                f"document {number} belongs to project {project}; the run {run.name!r} has another "
+                "vocabulary",
+                hint="GET /projects lists the projects with their runs",
+            )
+        return run
 
     def find_run(self, name: str | None) -> RunView:
         """Return the run of this name, or the first one; raise a 404 problem if there is none."""

@@ -56,7 +56,7 @@ def _find_wrong_type(row: Any) -> str:
         value = row[name]
         if not isinstance(value, str) and not (value is None and name in _OPTIONAL_TEXTS):
             return f"its {name} is of type {type(value).__name__}, not text"
-    if row["state"] not in ("open", "done", "quarantined"):
+    if row["state"] not in ("open", "done", "quarantined", "deleted"):
         return f"its state is {row['state'][:20]!r}"
     return ""
 

@@ -40,8 +40,15 @@ class Ontology:
     categories: Mapping[str, tuple[str, ...]] = field(
         default_factory=dict
     )  # top category -> the concepts at its top
+    schemes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # id -> its schemes
+    types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # id -> its classes
+    group_names: Mapping[str, str] = field(default_factory=dict)  # scheme or class -> its name
+    title: str = ""  # of the vocabulary, if its file has one
     problems: tuple[str, ...] = ()
     default_language: str = ""  # of names; "" = English, else the one with most names
+    translated_definitions: Mapping[str, Mapping[str, str]] = field(
+        default_factory=dict
+    )  # language -> definitions by id, where a concept has them in more than one language
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -80,6 +87,11 @@ class Ontology:
         """Return the preferred names of a concept by language."""
         i = self.index[label]
         return {tag: self.names[tag][i] for tag in self._name_languages.get(i, ())}
+
+    def definition(self, label: str, language: str | None = None) -> str:
+        """Return the definition in this language, else the one there is; "" without any."""
+        translated = self.translated_definitions.get(language or "", {})
+        return translated.get(label) or self.definitions.get(label, "")
 
     def synonyms_of(self, label: str, language: str | None = None) -> tuple[str, ...]:
         """Return other names of a concept, in one language or (None) in all."""

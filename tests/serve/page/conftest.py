@@ -223,7 +223,8 @@ class Curator:
         self.page.fill("#entry-text", text)
         self.page.click("#entry button[type=submit]")
         self.sees("#document:not([hidden])")
-        self.sees("#right:not([aria-busy]) [aria-selected=true]")
+        selected = "#right:not([aria-busy]) [aria-selected=true]"
+        self.page.wait_for_selector(selected, state="attached")  # a phone shows one tab
 
     @property
     def concept(self) -> str:
@@ -238,7 +239,7 @@ class Curator:
     @property
     def terms(self) -> list[str]:
         """The index terms so far."""
-        return list(self.page.locator("#terms li").all_inner_texts())
+        return list(self.page.locator("#terms .chip").all_inner_texts())
 
     def wait_for_terms(self, number: int) -> None:
         self.wait_for("(n) => document.querySelectorAll('#terms li').length === n", number)

@@ -153,7 +153,7 @@ def test_without_predictions_the_page_says_so_and_shows_the_best_candidates(brow
     ada.page.select_option("#run", "silent")
     ada.paste()
     assert ada.page.inner_text("#no-suggestions") == (
-        "The run predicts no concept. No suggestion of at least 10 %. "
+        "The model predicts no concept. No suggestion of at least 10 %. "
         "These are its best candidates."
     )
     assert ada.page.locator("#tree .suggestion").count() == 5
@@ -164,7 +164,7 @@ def test_without_predictions_the_page_says_so_and_shows_the_best_candidates(brow
     ada.press("[", "[")
     ada.wait_for("() => document.querySelectorAll('#tree .suggestion').length === 20")
     assert ada.page.inner_text("#no-suggestions") == (
-        "The run predicts no concept. These are its best candidates."
+        "The model predicts no concept. These are its best candidates."
     )
 
 
@@ -212,7 +212,7 @@ def test_the_queue_is_worked_through_with_progress(browse, serve, sample_runs):
         if number < 2:
             ada.press("d")
     ada.wait_for("() => document.querySelector('progress').value === 2")
-    assert ada.page.inner_text("#progress-text") == "2 of 3 done"
+    assert ada.page.inner_text("#progress-text").endswith("batch.jsonl: 2 of 3 done")
     ada.press("q")
     ada.sees("#queue[open] #queue-list a")
     ada.page.select_option("#queue-state", "done")
@@ -315,6 +315,29 @@ def test_a_key_pressed_while_the_next_document_is_read_decides_nothing(browse, s
     ada.sees("#right:not([aria-busy])")
     number = ada.page.url.rpartition("=")[2]
     assert ada.fetch(f"/decisions?document={number}") == {"decisions": []}
+
+
+def test_nothing_can_be_decided_for_a_document_behind_the_entry_form(browse, service):
+    ada = browse(service)
+    ada.paste()
+    number = ada.page.url.rpartition("=")[2]
+    ada.press("a")
+    ada.wait_for_terms(1)
+    sent: list[str] = []
+    ada.page.on("request", lambda request: sent.append(f"{request.method} {request.url}"))
+    ada.page.click("#new")
+    ada.sees("#entry:not([hidden])")
+    # Every control beside the form, every key outside of it.
+    ada.page.evaluate("document.querySelectorAll('#work button').forEach((one) => one.click())")
+    ada.page.evaluate("document.activeElement.blur()")
+    ada.press("a", "r", "u", "A", "m", "d")
+    log = ada.fetch(f"/decisions?document={number}")["decisions"]
+    assert [each["verdict"] for each in log] == ["accept"]
+    assert not [each for each in sent if "/decisions" in each and each.startswith("POST")]
+    assert ada.fetch(f"/documents/{number}")["state"] == "open"
+    ada.press("Escape")  # and back to the document
+    ada.wait_for_terms(1)
+    assert ada.page.url.endswith(f"document={number}")
 
 
 def test_a_draft_survives_a_reload(browse, service):

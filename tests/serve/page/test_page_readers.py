@@ -13,9 +13,16 @@ pytestmark = pytest.mark.slow
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "page.md"
 
 
+def show_suggestions(ada: Any) -> None:
+    """On a narrow screen, go to the tab of the suggestions."""
+    if ada.page.is_visible("#tab-suggestions"):
+        ada.page.click("#tab-suggestions")
+
+
 def modest_states(ada: Any) -> Iterator[str]:
     """Yield the states with notes below concepts, and without any predicted concept."""
     ada.paste()
+    show_suggestions(ada)
     ada.sees("#tree .note button")
     yield "notes"
     ada.page.select_option("#run", "silent")
@@ -25,15 +32,23 @@ def modest_states(ada: Any) -> Iterator[str]:
 
 def states(ada: Any, service: str) -> Iterator[str]:
     """Bring the page into each of its states, one after the other."""
-    ada.sees("#entry:not([hidden])")
-    yield "entry"
+    ada.sees("#start h2")
+    yield "first screen"
     ada.paste()
     ada.sees("#text mark")
+    yield "text"
+    show_suggestions(ada)
     ada.press("a")
     ada.wait_for_terms(1)
     ada.press("r")
     ada.sees("#tree .rejected")
     yield "decided"
+    ada.page.click("#concept .toggle")
+    ada.page.click("#meaning summary")
+    ada.page.click("#as-list")
+    ada.sees("#concept #general")
+    yield "list, details, meaning"
+    ada.page.click("#as-tree")
     ada.press("/")
     ada.page.keyboard.type("wat")
     ada.sees("#hits [aria-selected=true]")
@@ -50,6 +65,9 @@ def states(ada: Any, service: str) -> Iterator[str]:
     ada.press("v")
     ada.sees(".figures .card")
     yield "evaluation"
+    ada.page.goto(f"{service}/docs")
+    ada.sees(".route")
+    yield "api"
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -133,7 +151,7 @@ def test_the_cursor_is_in_sight_wherever_it_goes(browse, service):
     ada = browse(service)
     ada.paste()
     ada.page.locator("#threshold").fill("0")
-    ada.press("Escape")
+    ada.press("Escape", "i")  # with the details of the concept below
     is_in_sight = """() => {
         const row = document.querySelector('#tree [aria-selected=true] > .row');
         const [inner, outer] = [row, row.closest('.scroll')].map((e) => e.getBoundingClientRect());

@@ -107,3 +107,70 @@ def test_the_largest_metadata_that_is_accepted_can_be_fetched(queue):
     number = answer.json()["numbers"][0]
     assert queue.get(f"/documents/{number}").json()["metadata"] == large
     assert queue.put(f"/documents/{number}/state", json={"state": "done"}).status_code == 200
+
+
+def test_a_deleted_document_is_in_no_list_and_can_be_restored(queue, decide):
+    decide(queue, 1, "fish")
+    assert queue.delete("/documents/1").status_code == 204
+    listed = queue.get("/documents").json()
+    assert [each["number"] for each in listed["documents"]] == [2]
+    assert (listed["n_open"], listed["batch_counts"][0]["n_open"]) == (1, 1)
+    assert queue.get("/documents/1").status_code == 404
+    assert queue.delete("/documents/1").status_code == 404
+    assert queue.get("/export").text == ""
+    assert queue.get("/decisions").json()["decisions"] == []
+    assert queue.put("/documents/1/state", json={"state": "open"}).status_code == 200
+    assert queue.get("/documents/1").json()["verdicts"][0]["label"] == "fish"
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [("TROUT", [1]), ("o1", [2]), ("may", [1, 2]), ("ÄÄLTÖ", [3]), ("50%", []), ("_", []), ("", 3)],
+)
+def test_the_queue_is_searched_in_texts_ids_and_batches(queue, text, numbers):
+    queue.post("/documents", json={"documents": [{"text": "äältö 50 %"}], "batch": "other"})
+    found = queue.get("/documents", params={"q": text}).json()
+    shown = [each["number"] for each in found["documents"]]
+    assert shown == numbers if text else len(shown) == numbers
+    assert found["n_found"] == (len(shown) if text else None)
+
+
+def test_batches_are_counted(queue):
+    queue.post("/documents", json={"documents": [{"text": "x"}], "batch": "june"})
+    queue.put("/documents/2/state", json={"state": "done"})
+    assert queue.get("/documents").json()["batch_counts"] == [
+        {"batch": "june", "n_open": 1, "n_done": 0},
+        {"batch": "may", "n_open": 1, "n_done": 1},
+    ]
+
+
+def test_open_documents_are_predicted_ahead_of_time(queue):
+    by_uncertainty = {"order": "uncertainty"}
+    before = queue.get("/documents", params=by_uncertainty).json()["documents"]
+    assert [each["corrections"] for each in before] == [None, None]
+    first = queue.post("/documents/predict", json={"limit": 1}).json()
+    assert first == {"run": "small", "n_predicted": 1, "n_left": 1}
+    assert queue.post("/documents/predict", json={}).json()["n_left"] == 0
+    assert queue.post("/documents/predict", json={}).json()["n_predicted"] == 0
+    shown = queue.get("/documents", params=by_uncertainty).json()["documents"]
+    for each in shown:
+        made = queue.post(f"/documents/{each['number']}/suggest", json={"limit": 100}).json()
+        wrong = [
+            1 - one["probability"] if one["in_label_set"] else one["probability"]
+            for one in made["suggestions"]
+        ]
+        assert each["corrections"] == pytest.approx(sum(wrong), abs=1e-4)
+
+
+def test_next_walks_the_documents_by_falling_uncertainty(queue, served):
+    queue.post("/documents", json={"documents": [{"text": "x"}, {"text": "y"}]})
+    database = queue.app._app.state.service.database
+    stored = {"ranked": [], "chosen": []}
+    for number, corrections in ((1, 0.5), (2, 2.0), (4, 0.5)):
+        database.store_suggestions(number, "small", served.state_key, stored, corrections)
+    walked, after = [], 0
+    for _ in range(5):
+        query = {"order": "uncertainty", "after": after}
+        after = queue.get("/documents/next", params=query).json()["document"]["number"]
+        walked.append(after)
+    assert walked == [2, 1, 4, 3, 2], "one without a prediction is last; then from the start"

@@ -42,3 +42,11 @@ def test_several_runs_answer_side_by_side(start, served):
     assert client.post("/suggest", json=BODY).json()["run"] == "first"
     assert client.post("/suggest", json={**BODY, "run": "second"}).json()["run"] == "second"
     assert [run["run"] for run in client.get("/runs").json()["runs"]] == ["first", "second"]
+
+
+def test_a_sample_text_is_made_of_frequent_concepts(client):
+    sample = client.get("/runs/small").json()["sample"]
+    assert set(sample["title"].split(" · ")) == {"Fish", "Road safety"}, "one of each root"
+    assert "Fish: Cold-blooded, in water." in sample["text"]
+    answer = client.post("/suggest", json={"documents": [sample]})
+    assert answer.status_code == 200

@@ -131,3 +131,20 @@ def test_runs_tell_their_languages(client):
     (run,) = client.get("/runs").json()["runs"]
     assert run["document_languages"] == ["English"]
     assert run["language_names"] == {"de": "German", "en": "English"}
+
+
+def test_a_subtree_is_left_out_unless_a_concept_of_it_is_included(client):
+    assert "fish" in labels(client, limit=100)
+    assert "fish" not in labels(client, limit=100, exclude_subtrees=["nature"])
+    kept = labels(client, limit=100, exclude_subtrees=["animals"], include=["fish"])
+    assert "fish" in kept
+    answer = client.post("/suggest", json={"documents": [TROUT], "exclude_subtrees": ["whale"]})
+    assert answer.status_code == 422
+    assert "no concept 'whale'" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("field", ["exclude_schemes", "exclude_types"])
+def test_an_unknown_scheme_or_type_is_refused(client, field):
+    answer = client.post("/suggest", json={"documents": [TROUT], field: ["http://e.org/x"]})
+    assert answer.status_code == 422
+    assert "http://e.org/x" in answer.json()["detail"]

@@ -1,6 +1,7 @@
 // Calls of the REST API of docs/reference/rest.md: they return JSON or throw a Problem.
 
 import { byId } from "./dom.js";
+import { t } from "./texts.js";
 
 const TRIES = 4;
 
@@ -8,7 +9,7 @@ const TRIES = 4;
 export class Problem extends Error {
   constructor(status, { title, detail, hint, errors } = {}) {
     const places = (errors ?? []).map(({ location, message }) => `${location}: ${message}`);
-    super([detail ?? title ?? `the service answered ${status}`, ...places].join("; "));
+    super([detail ?? title ?? t("answered", { status: String(status) }), ...places].join("; "));
     this.status = status;
     this.hint = hint;
     this.places = places;
@@ -46,7 +47,7 @@ async function send(method, path, body, signal) {
 
 async function readProblem(answer) {
   if (!answer) {
-    return new Problem(0, { detail: "the service does not answer", hint: "is it still running?" });
+    return new Problem(0, { detail: t("no-answer"), hint: t("no-answer-hint") });
   }
   const isProblem = answer.headers.get("content-type")?.startsWith("application/problem+json");
   return new Problem(answer.status, isProblem ? await answer.json() : {});

@@ -1,6 +1,8 @@
 // Texts of documents, ontologies and files may be hostile. They enter the page only here, as text
 // nodes and attributes of elements that this code names; nothing is ever parsed as HTML.
 
+import { t } from "./texts.js";
+
 export const byId = (id) => document.getElementById(id);
 
 // Make an element; children are elements or strings, and strings become text.
@@ -49,11 +51,21 @@ export function showProblem(problem) {
   const alert = byId("alert");
   alert.replaceChildren(
     problem.hint ? `${problem.message} (${problem.hint})` : problem.message,
-    button({ class: "plain", click: hideProblem }, "Dismiss"),
+    button({ class: "plain", click: hideProblem }, t("dismiss")),
   );
   alert.hidden = false;
 }
 
 export function hideProblem() {
   byId("alert").hidden = true;
+}
+
+export async function copyText(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const field = element("textarea", { class: "hidden" }); // a page without HTTPS has no clipboard
+  field.value = text;
+  document.body.append(field);
+  field.select();
+  document.execCommand("copy");
+  field.remove();
 }

@@ -1,8 +1,9 @@
 // The evaluation view: metrics of the runs, and current figures of the service.
 
 import { get } from "./api.js";
-import { byId, showProblem, element } from "./dom.js";
-import { session } from "./session.js";
+import { byId, showProblem, element, percent } from "./dom.js";
+import { currentProject, session } from "./session.js";
+import { formatNumber, t } from "./texts.js";
 
 const MEASURES = ["P@1", "P@3", "P@5", "nDCG@5", "PSP@5", "MiF", "MaF", "ECE"];
 const EVERY = 2000; // milliseconds between two updates of the figures
@@ -17,24 +18,26 @@ export function hideEvaluation() {
 export async function showEvaluation() {
   clearTimeout(timer);
   view.hidden = false;
-  const runs = await Promise.all(
-    session.runs.map(({ run }) => get(`/runs/${encodeURIComponent(run)}`)),
-  );
+  const [{ pairs }, ...runs] = await Promise.all([
+    get("/agreement", { project: currentProject() }),
+    ...session.runs.map(({ run }) => get(`/runs/${encodeURIComponent(run)}`)),
+  ]);
   const run = runs.find((each) => each.run === session.run);
   const figures = element("dl", { class: "figures" });
   view.replaceChildren(
-    element("h2", {}, "Runs"),
+    element("h2", {}, t("runs")),
     comparison(runs),
-    element("h2", {}, "Service"),
+    ...(pairs.length ? [element("h2", {}, t("agreement")), agreement(pairs)] : []),
+    element("h2", {}, t("service")),
     figures,
     element(
       "p",
       { class: "quiet small" },
-      "For monitoring: ",
+      `${t("monitoring")}: `,
       element("a", { href: "/metrics" }, "/metrics"),
       ".",
     ),
-    element("h2", {}, "Report of ", element("bdi", {}, run.run)),
+    element("h2", {}, `${t("report-of")} `, element("bdi", {}, run.run)),
     report(run),
   );
   await watch(figures);
@@ -42,7 +45,8 @@ export async function showEvaluation() {
 
 function comparison(runs) {
   const number = (value) => element("td", { class: "number" }, value);
-  const head = ["Run", "System", "Concepts", "Documents", "Training", ...MEASURES].map(
+  const titles = ["model", "system", "concepts", "documents", "training"].map((key) => t(key));
+  const head = [...titles, ...MEASURES].map(
     (title, at) => element("th", { scope: "col", class: at > 1 && "number" }, title),
   );
   const rows = runs.map((run) =>
@@ -51,8 +55,8 @@ function comparison(runs) {
       { "aria-current": run.run === session.run && "true" },
       element("th", { scope: "row", dir: "auto" }, run.run),
       element("td", {}, run.model),
-      number(run.n_labels.toLocaleString("en")),
-      number(run.n_documents.toLocaleString("en")),
+      number(formatNumber(run.n_labels)),
+      number(formatNumber(run.n_documents)),
       number(seconds(run.train_seconds)),
       ...MEASURES.map((name) => number(run.metrics?.[name]?.toFixed(3) ?? "–")),
     ),
@@ -65,9 +69,22 @@ function comparison(runs) {
   );
   return element(
     "div",
-    { class: "wide", tabindex: "0", role: "region", "aria-label": "Runs compared" },
+    { class: "wide", tabindex: "0", role: "region", "aria-label": t("runs") },
     table,
   );
+}
+
+function agreement(pairs) {
+  const rows = pairs.map(({ users, n_documents, agreement }) =>
+    element(
+      "tr",
+      {},
+      element("th", { scope: "row", dir: "auto" }, users.join(" · ")),
+      element("td", { class: "number" }, percent(agreement)),
+      element("td", { class: "number quiet" }, t("n-documents", { n: n_documents })),
+    ),
+  );
+  return element("div", { class: "wide" }, element("table", {}, element("tbody", {}, ...rows)));
 }
 
 function report(run) {
@@ -75,18 +92,17 @@ function report(run) {
     return element(
       "p",
       { class: "quiet" },
-      "No evaluation yet: ",
+      `${t("no-evaluation")}: `,
       element("code", {}, "ontodex evaluate RUN CORPUS"),
-      " writes metrics and plots.",
     );
   }
   const alone = element(
     "a",
     { href: makeReportAddress(run.run), target: "_blank", rel: "noopener" },
-    "Open in a new tab",
+    t("new-tab"),
   );
   // Inside the sandbox, text that the report quotes can neither run nor reach this page.
-  const frame = { src: makeReportAddress(run.run), sandbox: "", title: "Report with plots" };
+  const frame = { src: makeReportAddress(run.run), sandbox: "", title: t("report-of") };
   return element(
     "div",
     {},
@@ -128,29 +144,30 @@ function cards({
   mean_batch_size,
   documents,
   n_decisions,
+  database,
 }) {
   const milliseconds = (value) => (value == null ? "–" : `${value.toFixed(value < 10 ? 1 : 0)} ms`);
-  const count = (value) => value.toLocaleString("en");
+  const count = formatNumber;
   return [
     [
-      "Suggestions, median",
+      t("median"),
       milliseconds(latency_ms.p50),
-      `99 % within ${milliseconds(latency_ms.p99)}`,
+      t("within", { time: milliseconds(latency_ms.p99) }),
     ],
     [
-      "Requests answered",
+      t("answered-requests"),
       count(requests.answered),
-      `${count(requests.rejected)} refused, ${count(requests.failed)} failed`,
+      t("refused-failed", { refused: requests.rejected, failed: requests.failed }),
     ],
-    ["Waiting", count(queue.waiting), `room for ${count(queue.capacity)}`],
+    [t("waiting"), count(queue.waiting), t("room-for", { n: queue.capacity })],
     [
-      "Documents ranked",
+      t("ranked"),
       count(n_ranked),
-      mean_batch_size === null ? "none yet" : `${mean_batch_size.toFixed(1)} per batch`,
+      mean_batch_size === null ? t("none-yet") : t("per-batch", { n: Number(mean_batch_size.toFixed(1)) }),
     ],
-    ["Documents open", count(documents.n_open), `${count(documents.n_done)} done`],
-    ["Decisions", count(n_decisions), "stored"],
-    ["Uptime", seconds(uptime_seconds), `version ${version}`],
+    [t("documents-open"), count(documents.n_open), t("n-done", { n: documents.n_done })],
+    [t("decisions"), count(n_decisions), database],
+    [t("uptime"), seconds(uptime_seconds), t("version", { version })],
   ].map(([title, value, more]) =>
     element(
       "div",

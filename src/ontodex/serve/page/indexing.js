@@ -1,6 +1,6 @@
 // The indexing view: one document, its suggestions, and the curator's decisions.
 
-import { call, get, makeRequestId } from "./api.js";
+import { call, get } from "./api.js";
 import {
   focusedNeighbour,
   focusNeighbours,
@@ -9,23 +9,27 @@ import {
   showConcept,
   shownLabel,
 } from "./concept.js";
-import { byId, chip, showProblem, element, percent, announce, debounce } from "./dom.js";
+import { decide, remove, startDecisions, undoLast, waitForWriting, write } from "./decisions.js";
+import { announce, byId, button, chip, copyText, debounce, element, percent, showProblem } from "./dom.js";
+import { leaveOutBranch, makeExclusions, showLeftOut, startLeftOut } from "./left_out.js";
+import { loadMeaning } from "./meaning.js";
+import { loadPeople, showPeople, startPeople } from "./people.js";
 import { nextDocument, refreshProgress } from "./queue.js";
-import { remember, currentRun, session } from "./session.js";
+import { currentRun, go, remember, session } from "./session.js";
+import { showStart } from "./start.js";
+import { fill, t } from "./texts.js";
 import { showText } from "./text.js";
 import { Tree } from "./tree.js";
+import { getVerdicts, nameConcept, work } from "./work.js";
 
 const LIMIT = 50;
 const BEST = 5; // suggestions shown if the run predicts none and none is likely
 const MAX_CLOSE = 3; // more specific concepts shown for one
 
-let current = null; // the document shown, with its verdicts
-let suggestions = [];
-let paths = new Map(); // label -> path, of decided concepts that were not suggested
+let lastNumber = null; // the document that the entry form leads back to
 let explanations = new Map(); // label -> promise of spans
 let highlighted = null; // the last concept for which marks were requested
 let opening = new AbortController();
-let writing = Promise.resolve(); // decisions reach the service in the order in which they were made
 
 const tree = new Tree(byId("tree"), {
   move: (node) => browse(node.label, node.names.at(-1)),
@@ -35,17 +39,30 @@ const tree = new Tree(byId("tree"), {
 
 const conceptHandlers = {
   decide: (label, name, verdict) => decide({ label, name }, verdict, { toggle: true }),
+  leaveOut: leaveOutBranch,
   browse: (label, name) => {
     browse(label, name);
     byId("concept").querySelector("button.accept").focus();
   },
 };
 
+export function startIndexing() {
+  startDecisions(async (label) => {
+    await Promise.all([findConcepts(), loadPeople()]);
+    refresh(label);
+  });
+  startLeftOut(() => suggest().catch(showProblem));
+  startPeople(() => refresh());
+}
+
 export async function openDocument(number) {
   opening.abort();
   opening = new AbortController();
   try {
-    current = await get(`/documents/${number}`, {}, opening.signal);
+    const found = await get(`/documents/${number}`, {}, opening.signal);
+    useRunOf(found);
+    work.document = found;
+    lastNumber = number;
     showDocument();
     await Promise.all([suggest(), refreshProgress()]);
   } catch (error) {
@@ -53,73 +70,102 @@ export async function openDocument(number) {
   }
 }
 
-export function showEntry() {
-  byId("entry").hidden = false;
-  byId("document").hidden = true;
-  byId("cancel-entry").hidden = !current;
-  if (!isTyping()) byId("entry-text").focus(); // the user may already be typing in the title
+// Choose a run with the vocabulary of the document.
+function useRunOf({ project }) {
+  if (currentRun().project === project) return;
+  const run = session.runs.find((each) => each.project === project);
+  if (!run) throw new Error(t("no-model"));
+  remember("run", run.run);
+  document.dispatchEvent(new Event("runchange"));
 }
 
-export function leaveEntry() {
-  if (!current) return;
-  byId("entry").hidden = true;
-  byId("document").hidden = false;
+// Show the entry form. Nothing of the document before may stay: what is not in sight must not be decided.
+export function showEntry() {
+  opening.abort();
+  work.document = null;
+  clear();
+  showTab("text");
+  byId("work").hidden = true;
+  byId("start").hidden = false;
+  byId("done").disabled = true;
+  byId("entry").hidden = false;
+  byId("document").hidden = true;
+  byId("cancel-entry").hidden = !lastNumber;
+  document.title = "ontodex";
+  showStart().catch(showProblem);
+  if (!isTyping() && !matchMedia("(pointer: coarse)").matches) byId("entry-text").focus();
 }
 
 function showDocument() {
-  leaveEntry();
+  const { id, number, batch, keywords, state, fields } = work.document;
+  byId("work").hidden = false;
+  byId("start").hidden = true;
+  byId("entry").hidden = true;
+  byId("document").hidden = false;
   const listed = (words, between) =>
     words.flatMap((word, at) => [at ? between : "", element("bdi", {}, word)]);
-  const { keywords } = current;
   byId("about").replaceChildren(
-    ...listed([current.id || `document ${current.number}`, `batch ${current.batch}`], " · "),
-    ...(keywords.length ? [" · keywords: ", ...listed(keywords, ", ")] : []),
+    state === "done" ? `✓ ${t("is-done")} · ` : "",
+    ...listed([id || t("document-n", { n: String(number) }), t("batch-named", { batch })], " · "),
+    ...(keywords.length ? [` · ${t("keywords-are")} `, ...listed(keywords, ", ")] : []),
   );
-  byId("about").prepend(current.state === "done" ? "✓ done · " : "");
-  byId("done").disabled = false;
-  byId("done").setAttribute("aria-pressed", current.state === "done");
-  byId("done").firstElementChild.textContent = current.state === "done" ? "Reopen" : "Done";
-  document.title = `${current.fields.title || current.id || current.number} - ontodex`;
-  showText(byId("text"), current);
+  for (const name of ["done", "done-narrow"]) {
+    byId(name).disabled = false;
+    byId(name).setAttribute("aria-pressed", state === "done");
+    (byId(name).firstElementChild ?? byId(name)).textContent = t(state === "done" ? "reopen" : "done");
+  }
+  document.title = `${fields.title || id || number} - ontodex`;
+  showText(byId("text"), work.document);
 }
 
 // Load suggestions for the document shown: after opening it, or for another run.
 export async function suggest() {
-  if (!current) return;
-  const { number } = current;
+  showLeftOut().catch(showProblem);
+  if (!work.document) return;
+  const { number } = work.document;
   clear();
   const body = {
     run: session.run,
     limit: LIMIT,
     ...(session.language && { language: session.language }),
+    ...makeExclusions(),
   };
   const options = { body, signal: opening.signal, repeatable: true };
-  const answer = await call("POST", `/documents/${number}/suggest`, options);
-  if (number !== current.number || answer.run !== session.run) return; // a newer request is running
-  ({ suggestions } = answer);
+  const [answer] = await Promise.all([
+    call("POST", `/documents/${number}/suggest`, options),
+    loadMeaning(),
+    loadPeople(),
+  ]);
+  if (number !== work.document?.number || answer.run !== session.run) return; // a newer request is running
+  work.suggestions = answer.suggestions;
   byId("right").removeAttribute("aria-busy");
-  byId("no-keywords").hidden = !currentRun().reads_keywords || current.keywords.length > 0;
-  await findPaths();
+  byId("warnings").textContent = (answer.warnings ?? []).join(" ");
+  byId("no-keywords").hidden = !currentRun().reads_keywords || work.document.keywords.length > 0;
+  await findConcepts();
   refresh(null);
   if (!isTyping()) tree.focus({ preventScroll: true }); // on a phone the text stays in view
-  const likely = suggestions.filter(isLikely).length;
-  const none = predictsNone() ? " The run predicts none." : "";
-  announce(`${likely} suggestions of at least ${percent(session.threshold)}.${none}`);
+  const likely = work.suggestions.filter(isLikely).length;
+  const none = predictsNone() ? ` ${t("predicts-none")}` : "";
+  announce(t("n-suggestions", { n: likely, share: percent(session.threshold) }) + none);
 }
 
 // Remove everything of the last document or run, so that no key applies to it.
 function clear() {
-  suggestions = [];
+  work.suggestions = [];
+  work.people = [];
+  work.concepts = new Map();
   explanations = new Map();
   highlighted = null;
   highlightSoon(null); // replaces a pending call
   tree.show([]);
   hideConcept();
-  byId("right").setAttribute("aria-busy", "true");
-  byId("no-suggestions").textContent = "Loading …";
+  if (work.document) byId("right").setAttribute("aria-busy", "true");
+  else byId("right").removeAttribute("aria-busy");
+  byId("no-suggestions").textContent = t("loading");
   byId("no-suggestions").hidden = false;
   byId("no-keywords").hidden = true;
-  byId("count").textContent = byId("legend").textContent = "";
+  for (const id of ["count", "legend", "tab-count", "warnings"]) byId(id).textContent = "";
+  byId("accept-all").disabled = byId("undo").disabled = true;
 }
 
 export const isTyping = () =>
@@ -127,31 +173,33 @@ export const isTyping = () =>
     "input:not([type=range]):not([type=checkbox]), textarea, select",
   ) ?? false;
 
-async function findPaths() {
-  const suggested = new Set(suggestions.map(({ label }) => label));
-  const others = current.verdicts.filter(({ label }) => !suggested.has(label));
+// Find name and place of decided concepts that are not suggested.
+async function findConcepts() {
+  const suggested = new Set(work.suggestions.map(({ label }) => label));
+  const decided = [...(work.document?.verdicts ?? []), ...work.people.flatMap(({ verdicts }) => verdicts)];
+  const others = [...new Set(decided.map(({ label }) => label))].filter((each) => !suggested.has(each));
   const found = await Promise.all(
-    others.map(({ label }) =>
+    others.map((label) =>
       lookUp(label).then(
-        ({ concept }) => [label, concept.path],
-        () => [label, []],
+        ({ concept }) => [[label, concept]],
+        () => [],
       ),
     ),
   );
-  paths = new Map(found);
+  work.concepts = new Map(found.flat());
 }
 
 const isLikely = ({ probability }) => probability >= session.threshold;
 
 const predictsNone = () =>
-  suggestions.length > 0 && !suggestions.some(({ in_label_set }) => in_label_set);
+  work.suggestions.length > 0 && !work.suggestions.some(({ in_label_set }) => in_label_set);
 
 // Return the rows of the tree: suggestions above the threshold, and all decided concepts. If the run
 // predicts none and none is above the threshold, the best suggestions.
 function makeRows() {
-  const verdicts = new Map(current.verdicts.map((verdict) => [verdict.label, verdict]));
-  const best = predictsNone() && !suggestions.some(isLikely) ? BEST : 0;
-  const suggested = suggestions
+  const verdicts = new Map(getVerdicts().map((verdict) => [verdict.label, verdict]));
+  const best = predictsNone() && !work.suggestions.some(isLikely) ? BEST : 0;
+  const suggested = work.suggestions
     .map((each) => ({
       ...each,
       verdict: verdicts.get(each.label)?.verdict ?? null,
@@ -159,57 +207,95 @@ function makeRows() {
       more_specific: each.more_specific.filter(({ label }) => !verdicts.has(label)).slice(0, MAX_CLOSE),
     }))
     .filter((each, rank) => each.verdict || isLikely(each) || rank < best);
-  for (const { label } of suggestions) verdicts.delete(label);
+  for (const { label } of work.suggestions) verdicts.delete(label);
   const others = [...verdicts.values()].map(({ label, name, verdict }) => ({
     label,
-    name,
+    name: nameConcept(label, name),
     verdict,
     probability: 0,
     in_label_set: false,
     suggested: false,
-    path: paths.get(label) ?? [],
+    path: work.concepts.get(label)?.path ?? [],
     other_parents: [],
     more_specific: [],
   }));
   return [...suggested, ...others];
 }
 
+const listUndecided = () => makeRows().filter((row) => row.in_label_set && !row.verdict);
+
 // Show the present state again, with the cursor on `label`.
 export function refresh(label = tree.current?.label) {
   byId("threshold-text").textContent = percent(session.threshold);
-  if (!current) return;
+  for (const name of ["tree", "list"])
+    byId(`as-${name}`).setAttribute("aria-pressed", session.arrangement === name);
+  if (!work.document) return;
   const shown = makeRows();
   byId("tree").hidden = !shown.length;
   const words = [
-    predictsNone() ? "The run predicts no concept." : "",
-    suggestions.some(isLikely) ? "" : `No suggestion of at least ${percent(session.threshold)}.`,
-    predictsNone() && shown.length ? "These are its best candidates." : "",
+    predictsNone() ? t("predicts-none") : "",
+    work.suggestions.some(isLikely) ? "" : t("none-likely", { share: percent(session.threshold) }),
+    predictsNone() && shown.length ? t("best-candidates") : "",
   ].filter(Boolean);
   byId("no-suggestions").hidden = !predictsNone() && shown.length > 0;
   byId("no-suggestions").textContent = words.join(" ");
   const listed = new Set(shown.map((row) => row.label));
-  const below = suggestions.filter((each) => !listed.has(each.label)).length;
-  byId("count").textContent = below
-    ? `${shown.length} shown, ${below} less likely`
-    : `${shown.length} shown`;
-  tree.show(shown, label);
+  const below = work.suggestions.filter((each) => !listed.has(each.label)).length;
+  byId("count").textContent =
+    t("n-shown", { n: shown.length }) + (below ? t("n-less-likely", { n: below }) : "");
+  byId("tab-count").textContent = shown.length;
+  const undecided = listUndecided().length;
+  byId("accept-all").firstElementChild.textContent = undecided ? t("accept-all", { n: undecided }) : t("accept-none");
+  byId("accept-all").disabled = !undecided;
+  byId("undo").disabled = !work.document.verdicts.some(({ user }) => user === session.me.name);
+  tree.show(shown, label, session.arrangement);
   if (!shown.length) hideConcept();
   showTerms();
+  showPeople();
 }
 
+const listTerms = () =>
+  getVerdicts()
+    .filter(({ verdict }) => verdict !== "reject")
+    .map(({ label, name }) => ({ label, name: nameConcept(label, name) }))
+    .sort((one, other) => (one.name < other.name ? -1 : 1));
+
 function showTerms() {
-  const terms = current.verdicts.filter(({ verdict }) => verdict !== "reject");
-  terms.sort((one, other) => (one.name < other.name ? -1 : 1));
+  const terms = listTerms();
   const items = terms.map(({ label, name }) =>
-    element("li", {}, chip(name, { click: () => tree.goTo(label) })),
+    element(
+      "li",
+      {},
+      chip(name, { click: () => goTo(label) }),
+      button(
+        { class: "remove", "aria-label": t("remove", { name }), title: t("remove", { name }), click: () => remove({ label, name }) },
+        "×",
+      ),
+    ),
   );
   byId("terms")
     .querySelector("ul")
     .replaceChildren(...items);
-  byId("terms").querySelector("p").hidden = terms.length > 0;
+  byId("terms").lastElementChild.hidden = terms.length > 0;
+  byId("copy").disabled = !terms.length;
+}
+
+function goTo(label) {
+  showTab("suggestions");
+  tree.goTo(label);
+}
+
+// Copy the names of the index terms, one on a line.
+export async function copyTerms() {
+  const terms = listTerms();
+  if (!terms.length) return announce(t("no-terms"));
+  const text = terms.map(({ name }) => name).join("\n");
+  await copyText(text);
+  announce(t("copied", { n: terms.length }));
 }
 
 function browse(label, name) {
+  if (!work.document) return;
   showConcept({ label, name, row: makeRows().find((row) => row.label === label) }, conceptHandlers);
   highlightSoon(label);
 }
@@ -217,24 +303,22 @@ function browse(label, name) {
 const highlightSoon = debounce(highlight, 80);
 
 async function highlight(label) {
-  if (label === null || !current) return;
+  if (label === null || !work.document) return;
   const request = (highlighted = { label });
   const spans = await getSpans(label);
   if (request !== highlighted) return;
-  const marked = showText(byId("text"), current, spans ?? []);
-  const name = makeRows().find((row) => row.label === label)?.name ?? shownName(label);
+  const marked = showText(byId("text"), work.document, spans ?? []);
+  const name = element("bdi", {}, nameConcept(label, shownName(label)));
   const legend = byId("legend");
-  if (!currentRun().can_explain)
-    legend.textContent = "This run cannot show the words that support a concept.";
-  else if (!marked) legend.replaceChildren("No word supports ", element("bdi", {}, name), ".");
+  if (!currentRun().can_explain) legend.textContent = t("cannot-explain");
+  else if (!marked) legend.replaceChildren(...fill("no-word", { name }));
   else {
-    legend.replaceChildren(
-      element("mark", { class: "for" }, "Marked"),
-      " words support, ",
-      element("mark", { class: "against" }, "underlined"),
-      " words contradict ",
-      element("bdi", {}, name),
-    );
+    const parts = {
+      marked: element("mark", { class: "for" }, t("marked")),
+      underlined: element("mark", { class: "against" }, t("underlined")),
+      name,
+    };
+    legend.replaceChildren(...fill("marks", parts));
   }
 }
 
@@ -249,74 +333,21 @@ function getSpans(label) {
 
 async function explain(label) {
   if (!currentRun().can_explain) return null;
-  const { number } = current;
+  const { number } = work.document;
   try {
-    const suggested = suggestions.some((each) => each.label === label);
+    const suggested = work.suggestions.some((each) => each.label === label);
     if (!suggested && !(await lookUp(label)).concept.suggestible) return null;
     const body = { label, run: session.run };
     return (await call("POST", `/documents/${number}/explain`, { body, repeatable: true })).spans;
   } catch (error) {
-    if (error.status !== 404) showProblem(error); // a concept of another run's ontology
+    if (error.status !== 404) showProblem(error); // a label that the vocabulary no longer has
     return null;
   }
 }
 
-// Accept or reject; with `toggle`, the same verdict again undoes it.
-async function decide({ label, name }, verdict, { toggle = false } = {}) {
-  const standing = current.verdicts.find((each) => each.label === label);
-  const same = standing && (verdict === "reject") === (standing.verdict === "reject");
-  if (same) return toggle ? undo(standing) : undefined;
-  if (standing?.verdict === "add") return undo(standing); // rejecting an added concept undoes it
-  const suggested = suggestions.some((each) => each.label === label);
-  await write([{ label, verdict: verdict === "accept" && !suggested ? "add" : verdict }]);
-  announce(
-    `${verdict === "reject" ? "Rejected" : suggested ? "Accepted" : "Added"}: ${name}. Press u to undo.`,
-  );
-}
-
-function write(made) {
-  const { number } = current;
-  const decisions = made.map((each) => ({
-    ...each,
-    document: number,
-    run: session.run,
-    request_id: makeRequestId(),
-  }));
-  return inTurn(async () => {
-    const answer = await call("POST", "/decisions", { body: { decisions }, repeatable: true });
-    if (current.number !== number) return;
-    const labels = new Set(answer.decisions.map(({ label }) => label));
-    current.verdicts = [
-      ...current.verdicts.filter(({ label }) => !labels.has(label)),
-      ...answer.decisions,
-    ];
-    await findPaths();
-    refresh();
-  });
-}
-
-function undo({ id, label, name }) {
-  const { number } = current;
-  return inTurn(async () => {
-    await call("POST", `/decisions/${id}/undo`).catch((error) => {
-      if (error.status !== 409) throw error; // undone in another window
-    });
-    const { verdicts } = await get(`/documents/${number}`);
-    if (current.number !== number) return;
-    current.verdicts = verdicts;
-    await findPaths();
-    refresh(label);
-    announce(`Undone: ${name}.`);
-  });
-}
-
-function inTurn(action) {
-  writing = writing.then(action).catch(showProblem);
-  return writing;
-}
-
-// Return the concept that a decision applies to: a neighbour in focus, or the concept shown.
+// Return the concept that a key applies to: a neighbour in focus, or the concept shown.
 function getTarget() {
+  if (!work.document) return null;
   return (
     focusedNeighbour() ??
     (shownLabel() === null ? null : { label: shownLabel(), name: shownName(shownLabel()) })
@@ -324,7 +355,7 @@ function getTarget() {
 }
 
 export function verdictByKey(verdict) {
-  const about = current && getTarget();
+  const about = getTarget();
   if (!about) return;
   const onTree =
     tree.current?.label === about.label && !byId("concept").contains(document.activeElement);
@@ -332,55 +363,48 @@ export function verdictByKey(verdict) {
   if (onTree) tree.step(1);
 }
 
+export function leaveOutByKey() {
+  const about = getTarget();
+  if (about) leaveOutBranch(about);
+}
+
 export function acceptMoreSpecific() {
   const near = tree.current?.row?.more_specific[0];
-  if (!near) return announce("No more specific concept is close to this one.");
+  if (!near) return announce(t("nothing-close"));
   decide(near, "accept");
 }
 
 export function acceptPredicted() {
-  const predicted = current
-    ? makeRows().filter((row) => row.in_label_set && !row.verdict)
-    : [];
-  if (!predicted.length) return announce("No predicted concept is undecided.");
+  const predicted = listUndecided();
+  if (!work.document || !predicted.length) return announce(t("nothing-predicted"));
   write(predicted.map(({ label }) => ({ label, verdict: "accept" })));
-  announce(`Accepted ${predicted.length} predicted concepts.`);
+  announce(t("accepted-all", { n: predicted.length }));
 }
 
-// Undo the user's own last decision about this document.
-export function undoLast() {
-  inTurn(() => {
-    const own = (current?.verdicts ?? []).filter(({ user }) => user === session.me.name);
-    const last = own.reduce((one, each) => (one && one.id > each.id ? one : each), null);
-    if (last) undo(last);
-    else announce("Nothing to undo in this document.");
-  });
-}
+export { undoLast };
 
 export async function toNeighbours(kind) {
-  if (!(await focusNeighbours(kind)))
-    announce(kind === "general" ? "There is no more general concept." : "There is no more specific concept.");
+  if (!(await focusNeighbours(kind))) announce(t(`no-${kind}`));
 }
 
 export async function addConcept({ label, name }) {
-  const standing = current?.verdicts.find((each) => each.label === label);
-  if (!current) return announce("Open a document first.");
+  if (!work.document) return announce(t("open-first"));
+  const standing = work.document.verdicts.find((each) => each.label === label);
   if (!standing || standing.verdict === "reject") await decide({ label, name }, "accept");
   tree.goTo(label);
 }
 
 export async function toggleDone() {
-  if (!current) return;
-  const state = current.state === "done" ? "open" : "done";
-  await writing;
-  const changed = await call("PUT", `/documents/${current.number}/state`, {
-    body: { state },
-    repeatable: true,
-  });
-  Object.assign(current, { state: changed.state });
+  const shown = work.document;
+  if (!shown) return;
+  await waitForWriting();
+  const body = { state: shown.state === "done" ? "open" : "done" };
+  const path = `/documents/${shown.number}/state`;
+  shown.state = (await call("PUT", path, { body, repeatable: true })).state;
+  if (shown !== work.document) return refreshProgress();
   showDocument();
   await refreshProgress();
-  if (state === "done") await nextDocument();
+  if (shown.state === "done") await nextDocument();
 }
 
 export function setThreshold(value) {
@@ -391,8 +415,24 @@ export function setThreshold(value) {
 
 export const changeThreshold = (by) => setThreshold(session.threshold + by);
 
+export function arrange(arrangement) {
+  remember("arrangement", arrangement);
+  refresh();
+}
+
+export const changeArrangement = () => arrange(session.arrangement === "tree" ? "list" : "tree");
+
+// On narrow screens one part of the document is shown at a time.
+export function showTab(name) {
+  byId("indexing").dataset.tab = name;
+  for (const each of ["text", "suggestions"]) {
+    byId(`tab-${each}`).setAttribute("aria-selected", each === name);
+    byId(`tab-${each}`).tabIndex = each === name ? 0 : -1;
+  }
+}
+
 export function backToTree() {
-  leaveEntry();
+  if (!work.document) return lastNumber && go({ document: lastNumber });
   const node = tree.current;
   if (node) browse(node.label, node.names.at(-1));
   tree.focus();

@@ -1,54 +1,90 @@
 // The page: views, the bar above them, and the keys.
 
 import { call, get } from "./api.js";
-import { byId, hideProblem, showProblem, element, fillSelect, announce } from "./dom.js";
+import { toggleConcept } from "./concept.js";
+import { announce, byId, element, fillSelect, hideProblem, showProblem } from "./dom.js";
+import { startEntry } from "./entry.js";
 import { hideEvaluation, showEvaluation, showReport } from "./evaluation.js";
 import * as indexing from "./indexing.js";
 import {
+  deleteDocument,
   nextDocument,
   previousDocument,
   refreshProgress,
+  restoreDocument,
   showExport,
   showQueue,
   startQueue,
 } from "./queue.js";
 import { startSearch } from "./search.js";
-import { makeAddress, go, readAddress, remember, currentRun, session } from "./session.js";
+import { currentRun, go, makeAddress, readAddress, remember, session } from "./session.js";
+import { fillModels } from "./start.js";
+import { INTERFACES, language, loadTexts, nameLanguage, t } from "./texts.js";
 
-// The keys, also for the list that "?" shows: key, other key, meaning, action.
+// The keys: key, other key, action. Their meaning is the text "key-KEY".
 const KEYS = [
-  ["j", "↓", "next suggestion (↓ also stops at groups)", () => indexing.step(1)],
-  ["k", "↑", "previous suggestion", () => indexing.step(-1)],
-  ["a", "Enter", "accept, or add, the concept", () => indexing.verdictByKey("accept")],
-  ["r", "", "reject the concept", () => indexing.verdictByKey("reject")],
-  ["u", "", "undo my last decision about this document", indexing.undoLast],
-  ["A", "", "accept all concepts that the run predicts", indexing.acceptPredicted],
-  ["m", "", "accept the close, more specific concept", indexing.acceptMoreSpecific],
-  ["g", "", "more general concepts: arrows, a or Enter", () => indexing.toNeighbours("general")],
-  ["s", "", "more specific concepts", () => indexing.toNeighbours("specific")],
-  ["/", "", "search for a concept to add", () => byId("search").focus()],
-  ["[", "", "show less likely suggestions", () => indexing.changeThreshold(-0.05)],
-  ["]", "", "show only more likely suggestions", () => indexing.changeThreshold(0.05)],
-  ["o", "", "new document: paste, or upload", indexing.showEntry],
-  ["n", "", "next open document", nextDocument],
-  ["p", "", "previous document, open or done", previousDocument],
-  ["d", "", "done, and on to the next (or reopen)", indexing.toggleDone],
-  ["q", "", "queue", showQueue],
-  ["e", "", "export", showExport],
-  ["v", "", "indexing or evaluation", changeView],
-  ["t", "", "light or dark", changeTheme],
-  ["?", "", "this list", showKeys],
-  ["Escape", "", "back to the suggestions", indexing.backToTree],
+  ["j", "↓", () => indexing.step(1)],
+  ["k", "↑", () => indexing.step(-1)],
+  ["a", "Enter", () => indexing.verdictByKey("accept")],
+  ["r", "", () => indexing.verdictByKey("reject")],
+  ["u", "", indexing.undoLast],
+  ["A", "", indexing.acceptPredicted],
+  ["m", "", indexing.acceptMoreSpecific],
+  ["g", "", () => indexing.toNeighbours("general")],
+  ["s", "", () => indexing.toNeighbours("specific")],
+  ["i", "", () => toggleConcept()],
+  ["x", "", indexing.leaveOutByKey],
+  ["c", "", indexing.copyTerms],
+  ["l", "", indexing.changeArrangement],
+  ["/", "", () => byId("search").focus()],
+  ["[", "", () => indexing.changeThreshold(-0.05)],
+  ["]", "", () => indexing.changeThreshold(0.05)],
+  ["o", "", newDocument],
+  ["n", "", nextDocument],
+  ["p", "", previousDocument],
+  ["d", "Ctrl+Enter", indexing.toggleDone],
+  ["q", "", showQueue],
+  ["e", "", showExport],
+  ["v", "", changeView],
+  ["t", "", changeTheme],
+  ["?", "", showKeys],
+  ["Escape", "", indexing.backToTree],
 ];
 const ANYWHERE = new Set(["v", "t", "?"]); // the others belong to the indexing view
+const BUTTONS = {
+  new: newDocument,
+  previous: previousDocument,
+  next: nextDocument,
+  "next-narrow": nextDocument,
+  done: indexing.toggleDone,
+  "done-narrow": indexing.toggleDone,
+  delete: deleteDocument,
+  restore: restoreDocument,
+  copy: indexing.copyTerms,
+  "accept-all": indexing.acceptPredicted,
+  undo: indexing.undoLast,
+  "as-tree": () => indexing.arrange("tree"),
+  "as-list": () => indexing.arrange("list"),
+  "tab-text": () => indexing.showTab("text"),
+  "tab-suggestions": () => indexing.showTab("suggestions"),
+  "show-queue": showQueue,
+  "show-export": showExport,
+  "show-keys": showKeys,
+  theme: changeTheme,
+  "cancel-entry": indexing.backToTree,
+  "sign-out": signOut,
+};
 
 const isEvaluating = () => readAddress().view === "evaluation";
 let lastPlace = {}; // last address of the indexing view
 
 async function start() {
+  await loadTexts(session.interface);
   startBar();
   startQueue();
+  startEntry();
   startKeys();
+  indexing.startIndexing();
   startSearch({ choose: indexing.addConcept, leave: indexing.backToTree });
   indexing.refresh();
   session.me = await get("/me");
@@ -56,34 +92,26 @@ async function start() {
   byId("sign-out").hidden = session.me.authentication !== "key";
   session.runs = (await get("/runs")).runs;
   if (!currentRun()) remember("run", session.runs[0].run);
-  fillSelect(
-    byId("run"),
-    session.runs.map(({ run }) => [run, run]),
-    session.run,
-  );
-  showLanguages();
+  showRun();
+  document.addEventListener("runchange", showRun);
   addEventListener("hashchange", () => route().catch(showProblem));
   await Promise.all([refreshProgress(), route()]);
 }
 
 function startBar() {
-  const actions = {
-    new: indexing.showEntry,
-    previous: previousDocument,
-    next: nextDocument,
-    done: indexing.toggleDone,
-    "show-queue": showQueue,
-    "show-export": showExport,
-    "show-keys": showKeys,
-    theme: changeTheme,
-    "cancel-entry": indexing.backToTree,
-    "sign-out": signOut,
-  };
-  for (const [id, action] of Object.entries(actions)) {
+  for (const [id, action] of Object.entries(BUTTONS)) {
     byId(id).addEventListener("click", () => attempt(action));
   }
-  byId("run").addEventListener("change", ({ target }) => changeRun("run", target.value));
-  byId("language").addEventListener("change", ({ target }) => changeRun("language", target.value));
+  byId("run").addEventListener("change", ({ target }) => attempt(() => changeRun(target.value)));
+  byId("language").addEventListener("change", ({ target }) => {
+    remember("language", target.value);
+    attempt(indexing.suggest);
+  });
+  fillSelect(byId("interface"), Object.entries(INTERFACES), language);
+  byId("interface").addEventListener("change", ({ target }) => {
+    remember("interface", target.value);
+    location.reload(); // the address and drafts stay
+  });
   byId("skip").addEventListener("click", (event) => {
     event.preventDefault(); // the address names the document
     indexing.backToTree();
@@ -92,6 +120,12 @@ function startBar() {
   byId("threshold").addEventListener("input", ({ target }) =>
     indexing.setThreshold(Number(target.value)),
   );
+  document.querySelector(".tabs").addEventListener("keydown", ({ key }) => {
+    if (!["ArrowLeft", "ArrowRight"].includes(key)) return;
+    const other = byId("indexing").dataset.tab === "text" ? "suggestions" : "text";
+    indexing.showTab(other);
+    byId(`tab-${other}`).focus();
+  });
   nameTheme();
 }
 
@@ -99,6 +133,7 @@ function startBar() {
 async function attempt(action) {
   try {
     hideProblem();
+    byId("restore").hidden = true;
     await action();
   } catch (error) {
     showProblem(error);
@@ -123,23 +158,37 @@ async function route() {
   else if (isOther) await indexing.openDocument(number);
 }
 
+// The entry form has an address of its own, so that Back returns to the document.
+function newDocument() {
+  return go({}) ?? indexing.showEntry();
+}
+
 function changeView() {
   go(isEvaluating() ? lastPlace : { view: "evaluation" });
 }
 
-async function changeRun(name, value) {
-  remember(name, value);
-  showLanguages();
-  await attempt(() => Promise.all([indexing.suggest(), isEvaluating() && showEvaluation()]));
+// Use another run. One with another vocabulary has another queue, so the document is left.
+async function changeRun(run) {
+  const { project } = currentRun();
+  remember("run", run);
+  showRun();
+  if (currentRun().project !== project) {
+    remember("batch", "");
+    await Promise.all([refreshProgress(), isEvaluating() ? null : newDocument()]);
+  } else if (!lastPlace.document && !isEvaluating()) indexing.showEntry();
+  else await indexing.suggest();
+  if (isEvaluating()) await showEvaluation();
 }
 
-function showLanguages() {
-  const { languages } = currentRun();
+function showRun() {
+  const { languages, language: own } = currentRun();
+  fillModels(byId("run"));
   if (!languages.includes(session.language)) remember("language", "");
   byId("language-field").hidden = languages.length < 2;
+  const others = languages.filter((tag) => tag !== own);
   fillSelect(
     byId("language"),
-    [["", "as the run"], ...languages.map((tag) => [tag, tag])],
+    [["", nameLanguage(own)], ...others.map((tag) => [tag, nameLanguage(tag)])],
     session.language,
   );
 }
@@ -162,28 +211,27 @@ function changeTheme() {
 }
 
 function nameTheme() {
-  byId("theme").textContent = isDark() ? "☀ Light" : "☾ Dark";
+  const [sign, name] = isDark() ? ["☀", t("light")] : ["☾", t("dark")];
+  byId("theme").replaceChildren(sign, element("span", { class: "long" }, ` ${name}`));
+  byId("theme").setAttribute("aria-label", name);
 }
 
 function startKeys() {
-  byId("keys")
-    .querySelector("tbody")
-    .append(
-      ...KEYS.map(([key, other, meaning]) =>
-        element(
-          "tr",
-          {},
-          element(
-            "th",
-            { scope: "row" },
-            element("kbd", {}, key === "Escape" ? "Esc" : key),
-            other ? " " : "",
-            other ? element("kbd", {}, other) : "",
-          ),
-          element("td", {}, meaning),
-        ),
+  const rows = KEYS.map(([key, other]) =>
+    element(
+      "tr",
+      {},
+      element(
+        "th",
+        { scope: "row" },
+        element("kbd", {}, key === "Escape" ? "Esc" : key),
+        other ? " " : "",
+        other ? element("kbd", {}, other === "Ctrl+Enter" ? t("ctrl-enter") : other) : "",
       ),
-    );
+      element("td", {}, t(`key-${key}`)),
+    ),
+  );
+  byId("keys").querySelector("tbody").append(...rows);
   byId("keys-on").checked = session.keysOn;
   byId("keys-on").addEventListener("change", ({ target }) => remember("keysOn", target.checked));
   document.addEventListener("keydown", handleKey);
@@ -194,24 +242,33 @@ function showKeys() {
 }
 
 function handleKey(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]"))
-    return;
+  if (document.querySelector("dialog[open]") || event.altKey) return;
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) return submit(event);
+  if (event.ctrlKey || event.metaKey) return;
   if (indexing.isTyping() && event.key !== "Escape") return;
   if (!session.keysOn && event.key.length === 1) return;
   const found = KEYS.find(([key]) => key === event.key);
   if (!found || event.defaultPrevented || (isEvaluating() && !ANYWHERE.has(event.key))) return;
   event.preventDefault();
-  attempt(found[3]);
+  attempt(found[2]);
 }
 
-document.addEventListener("paste", (event) => {
+// Ctrl+Enter: send the form or, in a document, go on to the next.
+function submit(event) {
+  if (isEvaluating()) return;
+  event.preventDefault();
+  if (byId("entry").hidden) attempt(indexing.toggleDone);
+  else byId("entry").requestSubmit();
+}
+
+document.addEventListener("paste", async (event) => {
   if (indexing.isTyping() || isEvaluating() || document.querySelector("dialog[open]")) return;
   const text = event.clipboardData.getData("text/plain");
   if (!text.trim()) return;
-  indexing.showEntry();
+  await newDocument();
   byId("entry-text").value = text;
   byId("entry-text").dispatchEvent(new Event("input"));
-  announce("Pasted; press the button to get suggestions.");
+  announce(t("pasted"));
 });
 
 attempt(start);

@@ -1,21 +1,36 @@
-// The queue: progress, the list of documents, new documents, and the export.
+// The queue: progress, the list of documents, search and order, deletion, and the export.
 
 import { call, get } from "./api.js";
-import { byId, showProblem, element, fillSelect, announce } from "./dom.js";
-import { makeAddress, go, readAddress, remember, session } from "./session.js";
-import { upload } from "./upload.js";
+import { byId, showProblem, element, fillSelect, announce, debounce } from "./dom.js";
+import { currentProject, go, makeAddress, readAddress, remember, session } from "./session.js";
+import { t } from "./texts.js";
 
-const PASTED = "pasted";
+const PAGE = 50;
+const FORMATS = ["jsonl", "csv", "annif-tsv", "skos", "marc"];
 let lastListed = 0;
+let deleted = null; // number of the document that was deleted last
+let request = new AbortController();
 
 export function startQueue() {
+  const options = (keys, prefix) => keys.map((key) => [key, t(`${prefix}-${key || "all"}`)]);
+  fillSelect(byId("queue-state"), options(["open", "done", ""], "state"), "open");
+  fillSelect(byId("queue-order"), options(["number", "uncertainty"], "order"), session.order);
+  fillSelect(byId("export-format"), options(FORMATS, "format"), "jsonl");
+  fillSelect(byId("export-state"), options(["all", "done", "open"], "export"), "all");
+  const listAnew = () => list(0).catch(showProblem);
   byId("queue-batch").addEventListener("change", ({ target }) => {
     remember("batch", target.value);
-    list(0);
+    listAnew();
     refreshProgress().catch(showProblem);
   });
-  byId("queue-state").addEventListener("change", () => list(0));
-  byId("queue-more").addEventListener("click", () => list(lastListed));
+  byId("queue-order").addEventListener("change", ({ target }) => {
+    remember("order", target.value);
+    predictAhead().catch(showProblem);
+    listAnew();
+  });
+  byId("queue-state").addEventListener("change", listAnew);
+  byId("queue-search").addEventListener("input", debounce(listAnew, 200));
+  byId("queue-more").addEventListener("click", () => list(lastListed).catch(showProblem));
   byId("queue-list").addEventListener(
     "click",
     ({ target }) => target.closest("a") && byId("queue").close(),
@@ -23,24 +38,36 @@ export function startQueue() {
   for (const id of ["export-format", "export-state", "export-batch"]) {
     byId(id).addEventListener("change", exportLink);
   }
-  startEntry();
 }
 
+const getScope = () => ({ batch: session.batch, project: currentProject() });
+
+// The order by uncertainty is that of a run.
+const getOrder = () =>
+  session.order === "uncertainty" ? { order: session.order, run: session.run } : {};
+
 export async function refreshProgress() {
-  const found = await get("/documents", { batch: session.batch, limit: 1 });
-  const { n_open, n_done, batches, n_quarantined } = found;
-  if (session.batch && !batches.includes(session.batch)) {
+  const found = await get("/documents", { ...getScope(), limit: 1 });
+  const { n_open, n_done, batch_counts, n_quarantined } = found;
+  if (session.batch && !batch_counts.some(({ batch }) => batch === session.batch)) {
     remember("batch", "");
     return refreshProgress();
   }
   const total = n_open + n_done;
   byId("progress").max = total || 1;
   byId("progress").value = n_done;
-  byId("progress-text").textContent = total ? `${n_done} of ${total} done` : "Queue";
+  const counts = t("done-of", { n: n_done, all: total });
+  const text = session.batch ? `${session.batch}: ${counts}` : counts;
+  byId("progress-text").textContent = total ? text : t("queue");
   byId("quarantined").hidden = !n_quarantined;
-  byId("quarantined").textContent =
-    `${n_quarantined} stored documents are damaged and cannot be shown; GET /quarantine lists them.`;
-  const options = [["", "all"], ...batches.map((batch) => [batch, batch])];
+  byId("quarantined").textContent = t("n-quarantined", { n: n_quarantined });
+  const options = [
+    ["", t("batch-all")],
+    ...batch_counts.map(({ batch, n_open, n_done }) => [
+      batch,
+      `${batch} (${t("open-and-done", { open: n_open, done: n_done })})`,
+    ]),
+  ];
   fillSelect(byId("queue-batch"), options, session.batch);
   fillSelect(byId("export-batch"), options, byId("export-batch").value);
 }
@@ -48,69 +75,117 @@ export async function refreshProgress() {
 export async function showQueue() {
   byId("queue").showModal();
   await Promise.all([refreshProgress(), list(0)]);
+  if (session.order === "uncertainty") await predictAhead();
 }
 
 async function list(after) {
-  const state = byId("queue-state").value;
-  const { documents } = await get("/documents", {
-    batch: session.batch,
-    state,
+  request.abort();
+  request = new AbortController();
+  const query = {
+    ...getScope(),
+    ...getOrder(),
+    state: byId("queue-state").value,
+    q: byId("queue-search").value.trim(),
     after,
-    limit: 50,
-  }).catch((error) => {
-    showProblem(error);
-    return { documents: [] };
+    limit: PAGE,
+  };
+  const found = await get("/documents", query, request.signal).catch((error) => {
+    if (error.name === "AbortError") return null;
+    throw error;
   });
-  const items = documents.map((each) =>
-    element(
-      "li",
-      {},
-      element(
-        "a",
-        {
-          href: makeAddress({ document: each.number }),
-          dir: "auto",
-          "aria-current": readAddress().document === String(each.number) && "true",
-        },
-        each.title || "(no text)",
-      ),
-      element(
-        "span",
-        { class: "quiet small" },
-        `${each.state === "done" ? "✓ done · " : ""}`,
-        element("bdi", {}, each.id || String(each.number)),
-        " · ",
-        element("bdi", {}, each.batch),
-      ),
-    ),
-  );
+  if (!found) return;
+  const { documents, n_found, n_open, n_done } = found;
+  const items = documents.map(showItem);
   const target = byId("queue-list");
   if (after) target.append(...items);
   else target.replaceChildren(...items);
-  if (!target.children.length) target.append(element("li", { class: "quiet" }, "No documents."));
+  if (!target.children.length) target.append(element("li", { class: "quiet" }, t("no-documents")));
   lastListed = documents.at(-1)?.number ?? 0;
-  byId("queue-more").hidden = documents.length < 50;
+  byId("queue-more").hidden = documents.length < PAGE;
+  byId("queue-counts").textContent =
+    n_found === null
+      ? t("open-and-done", { open: n_open, done: n_done })
+      : t("n-found", { n: n_found });
+}
+
+function showItem(each) {
+  const isShown = readAddress().document === String(each.number);
+  const address = makeAddress({ document: each.number });
+  return element(
+    "li",
+    {},
+    element("a", { href: address, dir: "auto", "aria-current": isShown && "true" }, each.title || t("no-text")),
+    element(
+      "span",
+      { class: "quiet small" },
+      each.state === "done" ? `✓ ${t("is-done")} · ` : "",
+      element("bdi", {}, each.id || String(each.number)),
+      " · ",
+      element("bdi", {}, each.batch),
+      each.corrections === null ? "" : ` · ${t("corrections", { n: Number(each.corrections.toFixed(1)) })}`,
+    ),
+  );
+}
+
+// Let the run predict the open documents, so that they can be ordered by uncertainty.
+async function predictAhead() {
+  const order = getOrder();
+  for (let left = 1; left > 0 && byId("queue").open && order.run; ) {
+    const body = { run: session.run, ...(session.batch && { batch: session.batch }) };
+    const { n_predicted, n_left } = await call("POST", "/documents/predict", { body, repeatable: true });
+    left = n_left;
+    if (n_predicted) {
+      announce(t("predicting", { n: n_left }));
+      await list(0);
+    }
+  }
 }
 
 // Open the next open document after the one shown; after the last, the first open one.
 export async function nextDocument() {
-  const { document: next } = await get("/documents/next", {
-    after: readAddress().document,
-    batch: session.batch,
-  });
-  if (!next) announce("No open document is left in the queue.");
-  else if (String(next.number) === readAddress().document) announce("This is the only open document.");
-  else go({ document: next.number });
+  const after = readAddress().document;
+  const { document: next } = await get("/documents/next", { after, ...getScope(), ...getOrder() });
+  if (next && String(next.number) !== after) return go({ document: next.number });
+  if (next) return announce(t("only-open"));
+  announce(session.batch ? t("batch-finished", { batch: session.batch }) : t("none-open"));
 }
 
 // Open the document before the one shown, open or done; from a new one, the last of the queue.
 export async function previousDocument() {
-  const { document: found } = await get("/documents/previous", {
-    before: readAddress().document,
-    batch: session.batch,
-  });
-  if (found) go({ document: found.number });
-  else announce(readAddress().document ? "This is the first document." : "The queue is empty.");
+  const before = readAddress().document;
+  const { document: found } = await get("/documents/previous", { before, ...getScope() });
+  if (found) return go({ document: found.number });
+  announce(t(before ? "first-document" : "queue-empty"));
+}
+
+// Delete the document shown, after a question; the status line offers to restore it.
+export function deleteDocument() {
+  const dialog = byId("confirm");
+  dialog.returnValue = "";
+  dialog.addEventListener(
+    "close",
+    () => dialog.returnValue === "delete" && removeDocument().catch(showProblem),
+    { once: true },
+  );
+  dialog.showModal();
+}
+
+async function removeDocument() {
+  const { document: number } = readAddress();
+  await call("DELETE", `/documents/${number}`);
+  deleted = number;
+  const { document: next } = await get("/documents/next", { after: number, ...getScope(), ...getOrder() });
+  await go(next ? { document: next.number } : {});
+  await refreshProgress();
+  announce(t("deleted", { n: String(number) }));
+  byId("restore").hidden = false;
+}
+
+export async function restoreDocument() {
+  await call("PUT", `/documents/${deleted}/state`, { body: { state: "open" }, repeatable: true });
+  byId("restore").hidden = true;
+  await go({ document: deleted });
+  await refreshProgress();
 }
 
 export async function showExport() {
@@ -127,60 +202,4 @@ function exportLink() {
   });
   if (byId("export-batch").value) query.set("batch", byId("export-batch").value);
   byId("export-link").href = `/export?${query}`;
-}
-
-function startEntry() {
-  const [form, files] = ["entry", "files"].map(byId);
-  const drafts = ["entry-title", "entry-text", "entry-keywords"].map(byId);
-  // A draft survives a reload.
-  for (const field of drafts) {
-    field.value = sessionStorage.getItem(field.id) ?? "";
-    field.addEventListener("input", () => sessionStorage.setItem(field.id, field.value));
-  }
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    paste(...drafts).catch(showProblem);
-  });
-  byId("choose-files").addEventListener("click", () => files.click());
-  files.addEventListener("change", async () => {
-    await upload([...files.files]).catch(showProblem);
-    files.value = "";
-  });
-  document.addEventListener("dragover", (event) => {
-    if (!event.dataTransfer.types.includes("Files")) return;
-    event.preventDefault();
-    document.body.classList.add("dropping");
-  });
-  document.addEventListener("dragleave", (event) => {
-    if (!event.relatedTarget) document.body.classList.remove("dropping");
-  });
-  document.addEventListener("drop", (event) => {
-    document.body.classList.remove("dropping");
-    if (!event.dataTransfer.files.length) return;
-    event.preventDefault();
-    upload([...event.dataTransfer.files]).catch(showProblem);
-  });
-}
-
-async function paste(title, text, keywords) {
-  // `required` accepts blanks.
-  if (!text.value.trim()) throw new Error("The text is empty.");
-  const pasted = {
-    ...(title.value.trim() && { title: title.value.trim() }),
-    text: text.value,
-    keywords: splitKeywords(keywords.value),
-  };
-  const body = { documents: [pasted], batch: PASTED };
-  const { numbers } = await call("POST", "/documents", { body });
-  for (const field of [title, text, keywords]) {
-    field.value = "";
-    sessionStorage.removeItem(field.id);
-  }
-  go({ document: numbers[0] });
-}
-
-// Split keywords. They may contain commas ("fish, frozen"), so semicolons separate if there are any.
-function splitKeywords(keywords) {
-  const parts = keywords.split(keywords.includes(";") ? ";" : ",");
-  return parts.map((keyword) => keyword.trim()).filter(Boolean);
 }

@@ -3,6 +3,7 @@
 import { get } from "./api.js";
 import { byId, showProblem, element, debounce } from "./dom.js";
 import { session } from "./session.js";
+import { t } from "./texts.js";
 
 const input = byId("search");
 const list = byId("hits");
@@ -57,7 +58,7 @@ function show(found) {
   const none = element(
     "li",
     { class: "quiet none", role: "option", "aria-disabled": "true" },
-    "No concept of that name",
+    t("no-hits"),
   );
   list.replaceChildren(...(hits.length ? hits.map(option) : [none]));
   list.hidden = false;

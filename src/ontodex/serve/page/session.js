@@ -1,6 +1,18 @@
 // State that the views share: the runs, the user, and the preferences stored in this browser.
 
-const DEFAULTS = { run: "", language: "", batch: "", threshold: 0.1, keysOn: true };
+const DEFAULTS = {
+  run: "",
+  language: "", // of the concepts' names
+  interface: "", // language of the page
+  batch: "",
+  order: "number",
+  threshold: 0.1,
+  keysOn: true,
+  arrangement: "tree",
+  conceptOpen: false,
+  ownOnly: false,
+  leftOut: {}, // project -> groups of concepts that are not suggested
+};
 
 export const session = { runs: [], me: null, ...DEFAULTS, ...readStored() };
 
@@ -8,7 +20,7 @@ function readStored() {
   try {
     const stored = JSON.parse(localStorage.getItem("ontodex") ?? "{}");
     const known = Object.entries(stored).filter(
-      ([name, value]) => typeof value === typeof DEFAULTS[name],
+      ([name, value]) => value !== null && typeof value === typeof DEFAULTS[name],
     );
     return Object.fromEntries(known);
   } catch (error) {
@@ -24,6 +36,8 @@ export function remember(name, value) {
 }
 
 export const currentRun = () => session.runs.find(({ run }) => run === session.run);
+
+export const currentProject = () => currentRun().project;
 
 // The address names the view and the document: #/document=17, or #/view=evaluation.
 export const readAddress = () =>

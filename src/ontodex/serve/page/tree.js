@@ -1,9 +1,10 @@
 // The tree of suggestions, each at its place in the ontology, for keys and screen readers.
 
 import { button, chip, element, percent } from "./dom.js";
+import { explainProbability } from "./meaning.js";
+import { t } from "./texts.js";
 
 const ACCEPTED = new Set(["accept", "add"]);
-const WORDS = { accept: "accepted", add: "added", reject: "rejected" };
 
 const listNames = (concepts) => concepts.map(({ name }) => name).join(", ");
 
@@ -12,7 +13,7 @@ const listNames = (concepts) => concepts.map(({ name }) => name).join(", ");
 const isBoosted = ({ probability, standalone_probability }) =>
   percent(standalone_probability) !== percent(probability);
 
-const describeClose = (row) => `more specific, and close${isBoosted(row) ? " on its own" : ""}: `;
+const describeClose = (row) => `${t(isBoosted(row) ? "close-alone" : "close-by")}: `;
 
 const listClose = (row) =>
   row.more_specific.map(({ name, standalone_probability }) =>
@@ -47,6 +48,13 @@ function mergeChains(node) {
   return { label: node.label, names: node.names, row: node.row ?? null, children, best };
 }
 
+// Build nodes of a flat list, by falling probability; concepts that were added come last.
+export function buildList(rows) {
+  return [...rows]
+    .sort((one, other) => other.probability - one.probability)
+    .map((row) => ({ label: row.label, names: [row.name], row, children: [], isFlat: true }));
+}
+
 export class Tree {
   #list;
   #nodes = new Map(); // item -> node
@@ -70,10 +78,11 @@ export class Tree {
   }
 
   // Show the rows with the cursor on `label`, else on the best undecided suggestion.
-  show(rows, label) {
+  show(rows, label, arrangement) {
     const hadFocus = this.#list.contains(document.activeElement);
     this.#nodes.clear();
-    const items = buildTree(rows).map((node) => this.#item(node, 1));
+    const nodes = arrangement === "list" ? buildList(rows) : buildTree(rows);
+    const items = nodes.map((node) => this.#item(node, 1));
     this.#list.replaceChildren(...items);
     const suggestions = this.#suggestions();
     const undecided = suggestions.filter((item) => !this.#nodes.get(item).row.verdict);
@@ -133,7 +142,7 @@ export class Tree {
     this.#nodes.set(item, node); // before its children: the map keeps the order of the page
     if (node.row) {
       line.append(...this.#controls(node.row));
-      item.append(...this.#notes(node.row));
+      item.append(...this.#notes(node));
     }
     if (node.children.length) {
       const below = node.children.map((child) => this.#item(child, level + 1));
@@ -161,21 +170,25 @@ export class Tree {
     return [
       element(
         "span",
-        { class: "percent", "aria-hidden": "true" },
-        row.suggested ? percent(row.probability) : "added",
+        {
+          class: "percent",
+          "aria-hidden": "true",
+          title: row.suggested ? explainProbability(row.probability) : null,
+        },
+        row.suggested ? percent(row.probability) : t("added"),
       ),
       bar,
       element(
         "span",
         { class: "verdicts" },
-        decision("accept", "✓", "Accept"),
-        decision("reject", "✕", "Reject"),
+        decision("accept", "✓", t("accept")),
+        decision("reject", "✕", t("reject")),
       ),
     ];
   }
 
   // Make the lines below a concept: its other parents, and close concepts that are more specific.
-  #notes(row) {
+  #notes({ row, isFlat }) {
     const note = (...words) => element("p", { class: "note quiet small" }, ...words);
     const parents = row.other_parents.flatMap(({ name }, at) => [
       at ? ", " : "",
@@ -186,13 +199,15 @@ export class Tree {
       chip(`✓ ${names[at]}`, {
         tabindex: "-1",
         "data-label": each.label,
-        "aria-label": `Accept ${each.name}, which is more specific`,
-        title: "Accept",
+        "aria-label": t("accept-more-specific", { name: each.name }),
+        title: t("accept"),
       }),
     );
     const key = element("kbd", { "aria-hidden": "true" }, "m"); // the key accepts the first of them
+    const above = isFlat ? row.path.slice(0, -1).map(({ name }) => name).join(" › ") : "";
     return [
-      parents.length ? note("also below ", ...parents) : null,
+      above ? element("p", { class: "note quiet small path", dir: "auto" }, above) : null,
+      parents.length ? note(`${t("also-below")} `, ...parents) : null,
       near.length ? note(describeClose(row), ...near, key) : null,
     ].filter(Boolean);
   }
@@ -201,9 +216,9 @@ export class Tree {
     if (!row) return item.setAttribute("aria-label", names.join(", "));
     const words = [row.name];
     if (row.suggested) words.push(percent(row.probability));
-    if (row.in_label_set) words.push("predicted by the run");
-    if (row.verdict) words.push(WORDS[row.verdict]);
-    if (row.other_parents.length) words.push(`also below ${listNames(row.other_parents)}`);
+    if (row.in_label_set) words.push(t("predicted"));
+    if (row.verdict) words.push(t(`is-${row.verdict}`));
+    if (row.other_parents.length) words.push(`${t("also-below")} ${listNames(row.other_parents)}`);
     if (row.more_specific.length)
       words.push(describeClose(row) + listClose(row).join(", "));
     item.setAttribute("aria-label", words.join(", "));

@@ -290,7 +290,11 @@ def learn(
     if docs:
         batch = f"learn {uuid.uuid4().hex[:8]}"
         service.database.add_indexed_documents(
-            docs, run=run.name, batch=batch, user=get_user(request).name
+            docs,
+            run=run.name,
+            batch=batch,
+            user=get_user(request).name,
+            project=service.get_project(run),
         )
     return Response(status_code=204)
 

@@ -50,6 +50,8 @@ def list_roots(
         "run": view.name,
         "n_concepts": len(concepts.ontology),
         "languages": concepts.languages,
+        "schemes": concepts.schemes,
+        "types": concepts.types,
         "total": len(concepts.roots),
         "roots": [concepts.get_concept(root, language) for root in roots],
     }

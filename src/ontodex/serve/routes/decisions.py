@@ -31,8 +31,8 @@ def decide(body: DecisionsBody, service: ServiceDep, request: Request) -> Any:
     """Write decisions, all or none; they are on the disk when the answer is sent."""
     new = []
     for decision in body.decisions:
-        runs = [service.find_run(decision.run)] if decision.run else list(service.runs.values())
-        if not any(run.concepts.has(decision.label) for run in runs):
+        run = service.find_run_of(decision.document, decision.run)
+        if not run.concepts.has(decision.label):
             raise make_not_found("concept", decision.label)
         new.append(NewDecision(**decision.model_dump()))
     rows = service.database.write_decisions(new, user=get_user(request).name)

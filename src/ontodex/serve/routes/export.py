@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
-from ontodex.serve.database_tables import get_time
+from ontodex.serve.database_tables import QueueFilter, get_time
 from ontodex.serve.export_formats import FORMATS, ExportFormat, read_records, write_marc
 from ontodex.serve.json_route import BoundedRoute
 from ontodex.serve.marc import MarcField, MarcOptions
@@ -35,11 +35,13 @@ def export(
 
     `marc_source` is the MARC code of the vocabulary; without it, the code is found by the ids.
     """
-    concepts = service.find_run(run).concepts
-    records = read_records(service.database, state=None if state == "all" else state, batch=batch)
+    view = service.find_run(run)
+    chosen = None if state == "all" else state
+    where = QueueFilter(chosen, batch, service.get_project(view))
+    records = read_records(service.database, where)
     media_type, ending, write = FORMATS[format]
     if format == "marc":
         write = partial(write_marc, options=MarcOptions(marc_field, marc_source))
     name = f"ontodex-{get_time()[:10]}{ending}"
     headers = {"content-disposition": f'attachment; filename="{name}"'}
-    return StreamingResponse(write(records, concepts), media_type=media_type, headers=headers)
+    return StreamingResponse(write(records, view.concepts), media_type=media_type, headers=headers)

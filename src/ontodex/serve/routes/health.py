@@ -8,6 +8,7 @@ from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 
 from ontodex import __version__
+from ontodex.serve.database_connection import hide_password
 from ontodex.serve.json_route import BoundedRoute
 from ontodex.serve.problems import Problem
 from ontodex.serve.responses import Health, Readiness, StatusResponse
@@ -36,6 +37,7 @@ def get_status(service: ServiceDep) -> Any:
     batcher, database = service.batcher, service.database
     return {
         "version": __version__,
+        "database": hide_password(service.config.database),
         **service.metrics.summarize(),
         "queue": {"waiting": batcher.waiting, "capacity": batcher.capacity},
         "documents": database.count_documents(),

@@ -20,6 +20,7 @@ _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
+    ".tsv": "text/tab-separated-values; charset=utf-8",
     ".svg": "image/svg+xml",
     ".png": "image/png",
     ".ico": "image/x-icon",
@@ -31,6 +32,12 @@ _CONTENT = {kind.partition(";")[0]: {"schema": {"type": "string"}} for kind in _
 def get_page() -> Response:
     """Return the curator's page."""
     return _read_file("index.html")
+
+
+@router.get("/docs", response_class=HTMLResponse)
+def get_api_page() -> Response:
+    """Return the page that describes this API; it loads nothing from other hosts."""
+    return _read_file("docs.html")
 
 
 @router.get("/page/{name}", response_class=Response, responses={200: {"content": _CONTENT}})

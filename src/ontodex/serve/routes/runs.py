@@ -18,7 +18,8 @@ from ontodex.serve.responses import (
     RunsResponse,
     RunVersionsResponse,
 )
-from ontodex.serve.service import ServiceDep
+from ontodex.serve.run_view import RunView
+from ontodex.serve.service import Service, ServiceDep
 
 router = APIRouter(prefix="/runs", route_class=BoundedRoute, tags=["service"])
 # The report is one file with inline style. The sandbox keeps it from running anything.
@@ -29,7 +30,7 @@ _DARK_QUERY = "@media (prefers-color-scheme: dark)"
 @router.get("", response_model=RunsResponse)
 def list_runs(service: ServiceDep) -> Any:
     """List the served runs. The first one answers requests that name no run."""
-    return {"runs": [run.summarize() for run in service.runs.values()]}
+    return {"runs": [_summarize(service, run) for run in service.runs.values()]}
 
 
 @router.get("/{run}", response_model=RunDetails)
@@ -37,7 +38,16 @@ def get_run(run: Annotated[Name, Path()], service: ServiceDep) -> Any:
     """Return one run with its settings and the metrics of `ontodex evaluate`."""
     view = service.find_run(run)
     settings = view.metadata.settings.tables()
-    return {**view.summarize(), "settings": settings, "metrics": view.read_metrics()}
+    return {
+        **_summarize(service, view),
+        "settings": settings,
+        "metrics": view.read_metrics(),
+        "sample": view.make_sample(),
+    }
+
+
+def _summarize(service: Service, run: RunView) -> dict[str, Any]:
+    return {**run.summarize(), "project": service.get_project(run)}
 
 
 @router.get("/{run}/versions", response_model=RunVersionsResponse)

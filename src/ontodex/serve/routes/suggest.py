@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
+from ontodex.serve.concept_view import ConceptGroups
 from ontodex.serve.json_route import BoundedRoute
 from ontodex.serve.problems import Problem
 from ontodex.serve.ranker import Ranker
@@ -42,7 +43,7 @@ async def suggest(body: SuggestBody, service: ServiceDep) -> Any:
 @router.post("/explain", response_model=ExplanationResponse)
 async def explain(body: ExplainBody, service: ServiceDep) -> Any:
     """Return the pieces of a text that support a concept or are evidence against it."""
-    return await explain_doc(service, body, body.document.to_doc())
+    return await explain_doc(service, service.find_run(body.run), body.document.to_doc(), body)
 
 
 def read_options(body: SuggestOptionsBody, run: RunView) -> SuggestOptions:
@@ -54,14 +55,20 @@ def read_options(body: SuggestOptionsBody, run: RunView) -> SuggestOptions:
         body.include,
         body.exclude,
         body.language,
+        ConceptGroups(
+            tuple(body.exclude_subtrees), tuple(body.exclude_schemes), tuple(body.exclude_types)
+        ),
     )
-    run.find_columns([*options.include, *options.exclude])
+    run.find_columns(options.include)
+    run.find_excluded(options)
     return options
 
 
-async def explain_doc(service: Service, body: ExplainOptionsBody, doc: Doc) -> dict[str, Any]:
+async def explain_doc(
+    service: Service, run: RunView, doc: Doc, body: ExplainOptionsBody
+) -> dict[str, Any]:
     """Return the run's explanation of one label, or of the best label, of a document."""
-    run, label = service.find_run(body.run), body.label
+    label = body.label
     if label is not None and label not in run.metadata.labels.column:
         raise Problem(404, f"the run {run.name!r} has no concept {label[:200]!r}")
 

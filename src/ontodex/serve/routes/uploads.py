@@ -50,6 +50,7 @@ async def upload(
         batch=batch,
         user=get_user(request).name,
         run=view.name,
+        project=service.get_project(view),
     )
     return {
         "batch": batch,
