@@ -66,5 +66,6 @@ def test_the_service_says_what_it_loads_and_where_decisions_are_kept(run_folder,
         f"documents and decisions are kept in {database} (new)",
         f"reading {run_folder}",
         f"{run_folder}: knn, 6 labels, 6 concepts",
+        "small: learns thresholds and documents from decisions (ontodex learn)",
         "loading the model of small (1 of 1)",
     ]
