@@ -26,7 +26,8 @@ from ontodex.features.batches import plan
 from ontodex.features.matrix import MatrixConfig, MatrixFeatures
 from ontodex.features.phrases import PhraseConfig, Phrases
 from ontodex.features.prepare import PrepareConfig, prepare
-from ontodex.features.tokens import TokenConfig, tokenise_corpus
+from ontodex.features.token_config import TokenConfig
+from ontodex.features.tokens import tokenise_corpus
 from ontodex.features.vectors import read_aligned_vectors
 from ontodex.features.vocabulary import Vocabulary
 from ontodex.types import Corpus, Doc

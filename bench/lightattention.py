@@ -35,7 +35,8 @@ from torch import Tensor, nn
 
 from ontodex.config import build, read
 from ontodex.evaluation.ranking import precision, score_documents
-from ontodex.features.tokens import TokenConfig, tokenise_corpus
+from ontodex.features.token_config import TokenConfig
+from ontodex.features.tokens import tokenise_corpus
 from ontodex.features.vocabulary import Vocabulary
 from ontodex.io.device import choose_device
 from ontodex.models import find_model

@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ontodex.features import cache
-from ontodex.features.tokens import TokenConfig, Tokens, choose_id_type, to_parts, tokens_recipe
+from ontodex.features.token_config import TokenConfig
+from ontodex.features.tokens import Tokens, choose_id_type, to_parts, tokens_recipe
 from ontodex.types import Corpus, Doc
 
 Ints = NDArray[np.int64]

@@ -87,3 +87,53 @@ def descendants() -> Callable[[int], list[int]]:
     if not Path("/proc/self/task").exists():
         pytest.skip("reads /proc")
     return _descendants
+
+
+# A vocabulary in three languages: id, preferred names and one other name (inflected forms and
+# plurals too, as texts have them).
+_CONCEPTS = {
+    "c1": {"fi": ("kalat", "kala"), "de": ("Fische", "Fisch"), "en": ("fishes", "fish")},
+    "c2": {"fi": ("metsät", "metsä"), "de": ("Wälder", "Wald"), "en": ("forests", "woodland")},
+    "c3": {"fi": ("kirjastot", "kirjasto"), "de": ("Bibliotheken", "Bibliothek"),
+           "en": ("libraries", "library")},
+    "c4": {"fi": ("sillat", "silta"), "de": ("Brücken", "Brücke"), "en": ("bridges", "bridge")},
+}  # fmt: skip
+_SENTENCES = {
+    "fi": "Tässä kirjoituksessa on {name}, joka oli myös ennen tärkeä, ja numero {number}.",
+    "de": "In diesem Text geht es um {name}, und das ist auch für die Nummer {number} so.",
+    "en": "This text is about the {name}, and it was so before in the number {number}.",
+}
+
+
+@pytest.fixture(scope="session")
+def multilingual(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with vocabulary.ttl in Finnish, German and English, and texts in each of them.
+
+    fi.jsonl, de.jsonl and en.jsonl have 40 labelled documents each, mixed.jsonl those of de and en.
+    """
+    import json
+
+    folder = tmp_path_factory.mktemp("multilingual")
+    rows = ["@prefix skos: <http://www.w3.org/2004/02/skos/core#> ."]
+    for label, names in _CONCEPTS.items():
+        own = "; ".join(
+            f'skos:prefLabel "{name}"@{tag}; skos:altLabel "{other}"@{tag}'
+            for tag, (name, other) in names.items()
+        )
+        rows.append(f"<http://example.org/{label}> a skos:Concept; {own} .")
+    (folder / "vocabulary.ttl").write_text("\n".join(rows), encoding="utf-8")
+    texts: dict[str, list[str]] = {"mixed": []}
+    for tag, sentence in _SENTENCES.items():
+        for number in range(40):
+            label = f"c{1 + number % 4}"
+            text = sentence.format(name=_CONCEPTS[label][tag][1], number=number)
+            record = {
+                "id": f"{tag}{number}",
+                "text": text,
+                "labels": [f"http://example.org/{label}"],
+            }
+            texts.setdefault(tag, []).append(json.dumps(record, ensure_ascii=False))
+    texts["mixed"] = [*texts["de"], *texts["en"]]
+    for name, lines in texts.items():
+        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder

@@ -23,6 +23,9 @@ from ontodex.corpora.split import set_aside
 from ontodex.decide.decision import tune_decision
 from ontodex.errors import DataError, require
 from ontodex.io.device import choose_device
+from ontodex.models.interface import Refits
+from ontodex.runs.languages import find_corpus_languages
+from ontodex.runs.recipe import translate_columns
 from ontodex.runs.run import RANKS
 from ontodex.runs.settings import resolve
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
@@ -74,7 +77,9 @@ class OntodexClassifier(Classifier, Estimator):  # type: ignore[misc]
         gold = self._learn_classes(y)
         documents = self._learn_kind(X)
         validation.check_consistent_length(documents, gold)
-        train, dev = set_aside(as_corpus(documents, gold))
+        corpus = as_corpus(documents, gold)
+        chosen = chosen.read_languages(find_corpus_languages((), corpus))
+        train, dev = set_aside(corpus)
         labels = LabelSpace.of(train)
         if labels.n_seen == 0:
             raise DataError(
@@ -83,9 +88,12 @@ class OntodexClassifier(Classifier, Estimator):  # type: ignore[misc]
             )
         model = chosen.model_class(chosen.model, device=choose_device(self.device))
         model.fit(train, dev, labels)
-        self.decision_ = tune_decision(
-            chosen.decide, model.rank(dev, RANKS), labels.gold(dev), labels
-        )
+        ranking = model.rank(dev, RANKS)
+        if isinstance(model, Refits):
+            first, labels = labels, LabelSpace.of(corpus)
+            model.refit(corpus, labels)
+            ranking = translate_columns(ranking, first, labels)
+        self.decision_ = tune_decision(chosen.decide, ranking, labels.gold(dev), labels)
         self.model_, self.labels_ = model, labels
         return self
 

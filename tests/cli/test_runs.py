@@ -121,7 +121,10 @@ def test_a_language_without_names_is_warned_of(folder, tmp_path):
     for words in (["suggest", str(folder), "trout"], ["index", str(folder), *table]):
         done = CliRunner().invoke(app, [*words, "--language", "xx"])
         assert done.exit_code == 0
-        assert "xx: not one of the ontology, whose names are in de, en\n" in done.stderr
+        assert (
+            "xx: not one of the ontology, whose names are in German (de), English (en)\n"
+            in done.stderr
+        )
     done = CliRunner().invoke(app, ["suggest", str(folder), "trout", "--language", "de"])
     assert done.stderr == ""
 
@@ -168,3 +171,18 @@ def test_train_chooses_the_members_of_a_consensus_from_runs(tmp_path):
     assert "say --model consensus" in wrong.stderr
     stray = run_command("train", "--model", "knn", "stray", *common, cwd=tmp_path)
     assert "takes options only, not 'stray'" in stray.stderr
+
+
+def test_the_language_is_printed_given_and_asked_for_by_name(multilingual, tmp_path):
+    run, text = str(tmp_path / "run"), "Das ist auch eine Brücke, und sie ist alt."
+    files = ["--train", str(multilingual / "de.jsonl")]
+    files += ["--ontology", str(multilingual / "vocabulary.ttl")]
+    train_it = ["train", "--model", "lexical", *files, "--language", "German", "--out", run]
+    assert CliRunner().invoke(app, train_it).exit_code == 0
+    assert "Brücken" in CliRunner().invoke(app, ["suggest", run, text]).stdout
+    named = [run, text, "--language", "Finnish"]
+    assert "sillat" in CliRunner().invoke(app, ["suggest", *named]).stdout
+    done = CliRunner().invoke(app, ["explain", *named, "--label", "bridges", "--json"])
+    assert json.loads(done.stdout)["name"] == "sillat"
+    show = ["ontology", "show", str(multilingual / "vocabulary.ttl"), "--language", "fi"]
+    assert "kirjastot" in CliRunner().invoke(app, show).stdout

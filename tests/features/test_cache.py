@@ -13,7 +13,8 @@ from ontodex.features.cache import (
     read_parts,
     write_parts,
 )
-from ontodex.features.tokens import TokenConfig, tokenise_corpus
+from ontodex.features.token_config import TokenConfig
+from ontodex.features.tokens import tokenise_corpus
 from ontodex.types import Corpus, Doc
 
 PARTS = Parts({"numbers": np.arange(5, dtype=np.uint16)}, {"words": ("a", "", "ü\u2028")})

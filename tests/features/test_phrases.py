@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from ontodex.errors import DataError
 from ontodex.features.languages import STOP_WORDS
 from ontodex.features.phrases import PhraseConfig, Phrases
-from ontodex.features.tokens import TokenConfig, tokenise
+from ontodex.features.token_config import TokenConfig
+from ontodex.features.tokens import tokenise
 from ontodex.types import Corpus, Doc
 
 
@@ -83,7 +84,7 @@ def test_saved_frequencies_give_the_same_phrases(tmp_path):
 
 
 def test_settings_are_checked():
-    with pytest.raises(ValueError, match="phrase_language is one of en, de, fr, es, not 'xx'"):
+    with pytest.raises(ValueError, match=r"phrase_language is one of en, de, .* not 'xx'"):
         PhraseConfig(phrase_language="xx")
     with pytest.raises(ValueError, match="at least 1"):
         PhraseConfig(phrase_words=0)

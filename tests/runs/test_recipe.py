@@ -12,10 +12,18 @@ from ontodex.runs.run import Run, load
 from ontodex.types import Corpus, Doc
 
 
-def test_a_tenth_is_set_aside_without_dev(folder):
+def test_a_tenth_is_set_aside_without_dev_and_learned_at_the_end(folder, tmp_path):
     about = load(folder).about
-    assert about["train"]["documents"] + about["dev"]["documents"] == 30
+    assert (about["refit"], about["train"]["documents"]) == (True, 30)
     assert 1 <= about["dev"]["documents"] <= 8
+    tables = {**TABLES, "train": {"refit": False}}
+    without = train(config=tables, out=tmp_path / "run", train=DOCS, ontology=ONTOLOGY).about
+    assert without["train"]["documents"] + without["dev"]["documents"] == 30
+
+
+def test_dev_that_is_given_is_not_learned(tmp_path):
+    about = train(config=TABLES, out=tmp_path / "run", train=DOCS, dev=DOCS.select([0, 1])).about
+    assert (about["refit"], about["train"]["documents"]) == (False, 30)
 
 
 def test_an_unfinished_run_is_not_loaded_and_can_be_started_again(copy):

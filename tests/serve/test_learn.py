@@ -37,7 +37,7 @@ DOCS = [
     for i in range(10)
     for label, text in (("fish", "trout in the cold stream"), ("oak", "leaves in the forest"))
 ]
-NEWTS = [Doc(f"n{i}", {"text": f"a newt crawls through wet moss {i}"}) for i in range(40)]
+NEWTS = [Doc(f"n{i}", {"text": f"a newt crawls through cold moss {i}"}) for i in range(40)]
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def decide(database, docs, *, accept=(), reject=(), done=True):
 
 
 def test_a_label_that_curators_add_is_suggested_afterwards(folder, database):
-    text = "a newt in wet moss"
+    text = "a newt in cold moss"
     assert "newt" not in [s.label for s in load(folder).suggest(text)]
     decide(database, NEWTS, accept=["newt"])
     result = learn(folder, database)

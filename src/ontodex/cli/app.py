@@ -39,6 +39,17 @@ OntologyPath = Annotated[Path | None, Option("--ontology", help="Ontology file, 
 Keywords = Annotated[
     list[str] | None, Option("--keyword", help="A keyword of the author's. May be repeated.")
 ]
+DocumentLanguage = Annotated[
+    list[str] | None,
+    Option(
+        "--language",
+        help="Language of the documents, a code or a name; else guessed. May be repeated; "
+        "`none` reads words as they are.",
+    ),
+]
+NameLanguage = Annotated[
+    str | None, Option("--language", help="Language of the names: a code or a name.")
+]
 Set = Annotated[
     list[str] | None, Option("--set", help="A setting: table.key=value. May be repeated.")
 ]
@@ -105,17 +116,26 @@ def read_ontology_option(path: Path | None) -> Ontology | None:
     return None if path is None else read_ontology(path)
 
 
+def describe_tag(tag: str) -> str:
+    """Return a language tag of an ontology for people: `Finnish (fi)`."""
+    from ontodex.features.languages import name_language
+
+    name = name_language(tag)
+    return "no stated language" if tag == "und" else tag if name == tag else f"{name} ({tag})"
+
+
 def warn_missing_language(language: str | None, ontology: Ontology | None) -> None:
     """Warn where the ontology has no names in the language asked for."""
+    from ontodex.features.languages import match_tag
+
     if language is None:
         return
     if ontology is None:
         print_error(
             f"--language {language}: this run has no ontology, so ids are shown instead of names"
         )
-    elif language not in ontology.names:
-        tags = ("no stated language" if tag == "und" else tag for tag in sorted(ontology.names))
-        known = ", ".join(tags) or "none"
+    elif match_tag(language, ontology.names) is None:
+        known = ", ".join(map(describe_tag, sorted(ontology.names))) or "none"
         print_error(f"--language {language}: not one of the ontology, whose names are in {known}")
 
 

@@ -9,7 +9,16 @@ import typer
 from typer import Argument, Option
 
 import ontodex
-from ontodex.cli.app import Json, OntologyPath, Set, app, print_answer, read_ontology_option
+from ontodex.cli.app import (
+    Json,
+    NameLanguage,
+    OntologyPath,
+    Set,
+    app,
+    print_answer,
+    read_ontology_option,
+    warn_missing_language,
+)
 from ontodex.cli.fields import takes_fields
 from ontodex.field_mapping import FieldMapping
 
@@ -72,14 +81,19 @@ def ontology_show(
         str | None, Argument(help="Id, name or notation; else the top of the tree.")
     ] = None,
     depth: Annotated[int, Option(min=1, help="How many levels.")] = 2,
+    language: NameLanguage = None,
 ) -> None:
     """Print the tree, or one concept with its place, names and neighbours.
 
     ontodex ontology show ontology.json "Water quality"
     """
+    from ontodex.features.languages import match_tag
     from ontodex.render.ontology_tree import format_ontology
 
-    for line in format_ontology(ontodex.read_ontology(ontology), concept, depth=depth):
+    read = ontodex.read_ontology(ontology)
+    warn_missing_language(language, read)
+    tag = match_tag(language, read.names) if language else None
+    for line in format_ontology(read, concept, depth=depth, language=tag):
         typer.echo(line)
 
 

@@ -13,8 +13,10 @@ from typer import Argument, Option
 import ontodex
 from ontodex.cli.app import (
     Device,
+    DocumentLanguage,
     Json,
     Keywords,
+    NameLanguage,
     OntologyPath,
     Set,
     Text,
@@ -34,8 +36,12 @@ def train(
     train: Annotated[Path, Option("--train", help="Training corpus, any format.")],
     out: Annotated[Path, Option("--out", help="Run folder to write.")],
     model: Annotated[str | None, Option("--model", help="System; see docs/papers.")] = None,
-    dev: Annotated[Path | None, Option("--dev", help="Else a tenth of train is set aside.")] = None,
+    dev: Annotated[
+        Path | None,
+        Option("--dev", help="Else a tenth of train decides settings, and is learned then."),
+    ] = None,
     ontology: OntologyPath = None,
+    language: DocumentLanguage = None,
     runs: Annotated[
         list[Path] | None,
         Option("--runs", metavar="RUN...", help="For consensus: runs to choose members from."),
@@ -63,6 +69,7 @@ def train(
         dev=dev,
         ontology=ontology,
         out=out,
+        language=language or None,
         device=device,
         config=tables,
         mapping=mapping,
@@ -109,7 +116,7 @@ def suggest(
     text: Text,
     limit: Annotated[int, Option(min=1, help="How many concepts at the most.")] = 10,
     threshold: Annotated[float, Option(min=0.0, max=1.0, help="Least probability.")] = 0.0,
-    language: Annotated[str | None, Option(help="Language of the names.")] = None,
+    language: NameLanguage = None,
     keyword: Keywords = None,
     as_json: Json = False,
     device: Device = "cpu",
@@ -133,7 +140,7 @@ def suggest(
         plain = [dataclasses.asdict(suggestion) for suggestion in found.shown]
         print_answer(plain, as_json, lambda: outline.format_suggestions(found.shown))
     else:
-        places = outline.build_outline(found, ontology, language=language)
+        places = outline.build_outline(found, ontology, language=loaded.find_tag(language))
         rows = outline.outline_to_rows(places)
         print_answer(rows, as_json, lambda: "\n".join(outline.format_outline(places)))
     if not as_json and (more := outline.describe_hidden(found, threshold)):
@@ -148,6 +155,7 @@ def explain(
         str | None, Option(help="Concept id or name; else the best one, or the steps of the set.")
     ] = None,
     html: Annotated[Path | None, Option(help="Also write a page with the highlights.")] = None,
+    language: NameLanguage = None,
     keyword: Keywords = None,
     as_json: Json = False,
     device: Device = "cpu",
@@ -168,6 +176,7 @@ def explain(
     from ontodex.runs.run import explain_set
 
     loaded, doc = ontodex.load(run, device=device), read_document(text, keyword)
+    warn_missing_language(language, loaded.labels.ontology)
     steps = explain_set(loaded, doc) if label is None else None
     if steps is not None:
         if html is not None:
@@ -176,7 +185,7 @@ def explain(
         text_of_steps = set_attention.format_set_attention(steps, loaded.labels)
         print_answer(record, as_json, lambda: text_of_steps)
         return
-    found = loaded.explain(doc, label)
+    found = loaded.explain(doc, label, language=language)
     if html is not None:
         write_text(html, explanation.explanation_page(found))
     if as_json:
@@ -198,7 +207,7 @@ def index(
     threshold: Annotated[
         float | None, Option(min=0.0, max=1.0, help="Least probability, not the run's decision.")
     ] = None,
-    language: Annotated[str | None, Option(help="Language of the names.")] = None,
+    language: NameLanguage = None,
     block: Annotated[int, Option(min=1, help="Documents computed and kept together.")] = 1_000,
     workers: Annotated[
         int | None, Option(min=1, help="Processes; else one a processor, or one for a GPU.")

@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 import ontodex
-from ontodex.cli.app import Device, Json, OntologyPath, Set, app, print_answer
+from ontodex.cli.app import Device, DocumentLanguage, Json, OntologyPath, Set, app, print_answer
 
 Budget = Annotated[str, Option(help="Time for everything: 90s, 10m, 2h.")]
 
@@ -20,6 +20,7 @@ def auto(
     out: Annotated[Path, Option("--out", help="Run folder to write.")],
     dev: Annotated[Path | None, Option("--dev", help="Else a tenth of train is set aside.")] = None,
     ontology: OntologyPath = None,
+    language: DocumentLanguage = None,
     budget: Budget = "10m",
     max_latency: Annotated[
         str, Option(metavar="TIME", help="Most time for one document, as 50ms.")
@@ -43,7 +44,15 @@ def auto(
 
     model = {"name": "auto", "budget": budget, "max_latency": max_latency, "systems": systems or []}
     tables = merge_tables({"model": model, "train": {"refit": True}}, read_config(None, set_ or []))
-    ontodex.train(train=train, dev=dev, ontology=ontology, out=out, device=device, config=tables)
+    ontodex.train(
+        train=train,
+        dev=dev,
+        ontology=ontology,
+        language=language or None,
+        out=out,
+        device=device,
+        config=tables,
+    )
     typer.echo(f"run folder {out}; what was tried: {out / 'auto.html'}")
 
 

@@ -1,90 +1,200 @@
-"""Stop words of four languages, and lemmas (simplemma)."""
+"""Languages: their codes, names, stop words and lemmas, and the guess of a text's language.
+
+languages.tsv has one line for each language. Stop words carry grammar, not subject. The pieces of
+words with an apostrophe (don't, l'eau) are among them, since the tokeniser splits there. The same
+words tell languages apart: they are frequent in any text, and need no dictionary.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
+from ontodex.config import suggest_similar
 from ontodex.errors import ConfigError, require
 
-# Words that carry grammar, not subject, written for this project. The pieces of words with an
-# apostrophe (don't, l'eau) are among them, since the tokeniser splits there.
+OWN = "own"  # as a setting: the language of each document
+UNDETERMINED = "und"  # language of names in files without language tags
+NONE = "none"  # as a setting: texts are read without a language
 
-_ENGLISH = """
-a about above after again against all almost also although always am among an and another any are
-aren around as at be became because been before being below between both but by can cannot could
-couldn d did didn do does doesn doing don done down due during each either else etc even ever
-every few for from further had hadn has hasn have haven having he hence her here hers herself him
-himself his how however i if in indeed instead into is isn it its itself just ll m many may me
-might mine more moreover most much must my myself neither never no nor not now of off often on
-once one only onto or other others our ours ourselves out over own per perhaps quite rather re s
-same shall she should shouldn since so some such t than that the their theirs them themselves then
-there thereby therefore these they this those though through throughout thus to together too
-toward towards under until up upon us ve very via was wasn we were weren what whatever when where
-whereas wherein whether which while who whom whose why will with within without won would wouldn
-yet you your yours yourself yourselves
-"""
+GUESS_LETTERS = 2_000  # characters of a text that are looked at
+LEAST_SHARE = 0.05  # of the documents; a language with fewer is not one of the corpus
+_FOREIGN_WORDS = 3.0  # stop words that a text of another language must have
+_FOREIGN_RATIO = 2.0  # to those of the languages that are expected
+_IDEOGRAPHS = r"\u3040-\u309f\u4e00-\u9fff"
+_WORD = re.compile(rf"[{_IDEOGRAPHS}]|[^\W\d_{_IDEOGRAPHS}]{{2,}}")
 
-_GERMAN = """
-ab aber alle allem allen aller alles als also am an ander andere anderem anderen anderer anderes
-auch auf aus außer bei beide beiden beim bereits bevor bis bist da dabei dadurch dafür dagegen
-daher damit danach dann daran darauf daraus darin darum darüber das dass davon dazu dein deine
-deinem deinen deiner dem den denen denn dennoch der deren des deshalb dessen dich die dies diese
-diesem diesen dieser dieses dir doch dort du durch eben ein eine einem einen einer eines einige
-einigen einiger er erst es etwa etwas euch euer eure für gegen habe haben hat hatte hatten hier
-hin hinter ich ihm ihn ihnen ihr ihre ihrem ihren ihrer ihres im immer in indem ins ist ja je jede
-jedem jeden jeder jedes jedoch jene jenem jenen jener jenes jetzt kann kein keine keinem keinen
-keiner können könnte machen man manche mehr mein meine meinem meinen meiner mich mir mit muss
-müssen nach nachdem neben nein nicht nichts noch nun nur ob obwohl oder ohne sehr sei sein seine
-seinem seinen seiner seines seit selbst sich sie sind so sobald sodass sogar solche solchem
-solchen solcher soll sollen sollte sondern sonst sowie sowohl um und uns unser unsere unserem
-unseren unter viel viele vielen vom von vor war waren warum was weder weil weiter welche welchem
-welchen welcher welches wenn wer werde werden wie wieder will wir wird wo wurde wurden während
-würde würden zu zum zur zwar zwischen über
-"""
 
-_FRENCH = """
-afin ai ainsi alors après as au aucun aucune aujourd auquel aussi autre autres aux avaient avait
-avant avec avoir ayant c car ce ceci cela celle celles celui cependant ces cet cette ceux chacun
-chaque chez ci comme comment d dans de depuis des desquels deux devant doit doivent donc dont du
-duquel durant dès elle elles en encore entre est et eu eux faire fait font furent fut hui ici il
-ils j je jusqu jusque l la laquelle le lequel les lesquelles lesquels leur leurs lors lorsque lui
-là m ma mais malgré me mes moi moins mon même mêmes n ne ni non nos notamment notre nous on ont ou
-outre où par parce parmi pas pendant peu peut peuvent plus plusieurs pour pourquoi près puis
-puisque qu quand que quel quelle quelles quels qui quoi s sa sans sauf se selon sera seront ses si
-sien soi soit sont sous suis sur t ta tandis te tel telle telles tels tes toi ton tous tout toute
-toutes très tu un une vers voici voilà vos votre vous y à étaient était étant été être
-"""
+@dataclass(frozen=True)
+class Language:
+    """A line of languages.tsv."""
 
-_SPANISH = """
-a ahora al algo alguna algunas alguno algunos algún ambos ante antes aquel aquella aquellas
-aquello aquellos aquí así aun aunque aún bajo bien cada casi como con contra cual cuales cualquier
-cuando cuándo cómo de debe deben del demás desde después donde dos durante dónde e el ella ellas
-ello ellos en entonces entre era eran es esa esas ese eso esos esta estar estas este esto estos
-está están fue fueron ha había habían han hasta hay he hemos incluso la las le les lo los luego me
-mediante mejor menos mi mientras mis misma mismas mismo mismos mucha muchas mucho muchos muy más
-nada ni ninguna ninguno ningún no nos nosotras nosotros nuestra nuestras nuestro nuestros nunca o
-os otra otras otro otros para pero poco por porque puede pueden pues que quien quienes quién qué
-se sea sean según ser si sido siempre sin sino sobre son su sus sí tal tales también tampoco tan
-tanto te tener tiene tienen toda todas todavía todo todos tras tu tus tú u un una unas uno unos
-usted ustedes vosotros y ya yo él
-"""
+    code: str
+    name: str
+    aliases: tuple[str, ...]
+    stop_words: frozenset[str]
 
-STOP_WORDS = {
-    "en": frozenset(_ENGLISH.split()),
-    "de": frozenset(_GERMAN.split()),
-    "fr": frozenset(_FRENCH.split()),
-    "es": frozenset(_SPANISH.split()),
+
+def _read_table() -> dict[str, Language]:
+    text = Path(__file__).with_name("languages.tsv").read_text(encoding="utf-8")
+    rows = (line.split("\t") for line in text.splitlines()[1:])
+    return {
+        code: Language(code, name, tuple(filter(None, others.split(","))), frozenset(words.split()))
+        for code, name, others, words in rows
+    }
+
+
+LANGUAGES = _read_table()
+STOP_WORDS = {code: found.stop_words for code, found in LANGUAGES.items() if found.stop_words}
+_CODES = {
+    alias.casefold(): found.code
+    for found in LANGUAGES.values()
+    for alias in (*found.aliases, found.name, found.code)
 }
+
+
+def to_code(tag: str) -> str:
+    """Return the code of a language given by a code, a tag such as en-GB, or a name.
+
+    What is not known is returned as it is, in lower case.
+    """
+    wanted = tag.strip().casefold()
+    primary = re.split("[-_]", wanted)[0]
+    return _CODES.get(wanted) or _CODES.get(primary) or wanted
+
+
+def find_language(name: str) -> str:
+    """Return the code of a language given by code or name; refuse an unknown one."""
+    code = to_code(name)
+    if code not in LANGUAGES:
+        known = [language.name for language in LANGUAGES.values()]
+        raise ConfigError(
+            f"{name[:60]!r} is no language that ontodex knows{suggest_similar(name, known, 1)}",
+            hint="use a code such as fi or a name such as Finnish; `none` reads texts without one",
+        )
+    return code
+
+
+def find_languages(names: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the codes of languages given by code or name, each once; none of them for `none`."""
+    listed = [names] if isinstance(names, str) else list(names)
+    if [name.casefold() for name in listed] == [NONE]:
+        return ()
+    return tuple(dict.fromkeys(map(find_language, listed)))
+
+
+def name_language(tag: str) -> str:
+    """Return the English name of a language; the tag itself where it is not known."""
+    found = LANGUAGES.get(to_code(tag))
+    return found.name if found else tag
+
+
+def list_names(languages: Iterable[str]) -> str:
+    """Return the names of languages for a sentence: `German and English`."""
+    *first, last = map(name_language, languages)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def match_tag(language: str, tags: Iterable[str]) -> str | None:
+    """Return the tag of a vocabulary for a language given by tag, code or name; None without one.
+
+    A tag that is equal comes before one of the same language (en before en-gb).
+    """
+    found = sorted(tag for tag in tags if to_code(tag) == to_code(language))
+    return language if language in found else next(iter(found), None)
+
+
+@cache
+def _count_owners(languages: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Return stop word -> the languages, of these, that have it."""
+    owners: dict[str, tuple[str, ...]] = {}
+    for language in languages:
+        for word in STOP_WORDS.get(language, ()):
+            owners[word] = (*owners.get(word, ()), language)
+    return owners
+
+
+def _score(text: str, languages: tuple[str, ...]) -> dict[str, float]:
+    """Count the different stop words of each language; one that n languages have counts 1 / n.
+
+    Words in capitals do not count: DIN is a standard, and "din" is Danish.
+    """
+    owners = _count_owners(languages)
+    scores = dict.fromkeys(languages, 0.0)
+    for word in set(_WORD.findall(text[:GUESS_LETTERS])):
+        if word.isupper():
+            continue
+        own = owners.get(word.lower(), ())
+        for language in own:
+            scores[language] += 1 / len(own)
+    return scores
+
+
+def guess_language(text: str) -> str:
+    """Return the language of a text among all that have stop words; "" where it is not clear."""
+    scores = _score(text, tuple(STOP_WORDS))
+    best, second = sorted(scores, key=scores.__getitem__, reverse=True)[:2]
+    return best if scores[best] >= 1 and scores[best] > scores[second] else ""
+
+
+def choose_language(text: str, languages: tuple[str, ...]) -> str:
+    """Return the language of a text among a few.
+
+    Stop words decide. Where they do not, as in a short title, the dictionaries of lemmas do, and
+    in the end the first language.
+    """
+    scores = _score(text, languages)
+    best = max(scores.values())
+    left = [language for language in languages if scores[language] == best]
+    if len(left) > 1:
+        words = {word for word in _WORD.findall(text[:GUESS_LETTERS]) if not word.isupper()}
+        return max(left, key=lambda language: _count_known(words, language))
+    return left[0]
+
+
+def guess_languages(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return the languages of a corpus, the most frequent first; rare ones are left out."""
+    counts = Counter(filter(None, map(guess_language, texts)))
+    least = LEAST_SHARE * counts.total()
+    return tuple(language for language, count in counts.most_common() if count >= least)
+
+
+def find_foreign_language(text: str, languages: tuple[str, ...]) -> str:
+    """Return the language of a text that is clearly in none of `languages`, else ""."""
+    if not languages:
+        return ""
+    scores = _score(text, tuple(STOP_WORDS))
+    expected = max(scores.get(language, 0.0) for language in languages)
+    best = max(scores, key=scores.__getitem__)
+    is_foreign = scores[best] >= max(_FOREIGN_WORDS, _FOREIGN_RATIO * expected)
+    return best if is_foreign and best not in languages else ""
 
 
 def load_lemmatiser(language: str) -> Callable[[str], str]:
     """Return a function from a word to its lemma in a language."""
     simplemma = require("simplemma", extra="learn", purpose="finding the lemmas of words")
-    try:
-        simplemma.lemmatize("test", lang=language)
-    except ValueError as error:
+    if not has_lemmas(language):
         raise ConfigError(
             f"lemmas: there is no dictionary for the language {language!r}",
-            hint="use a two-letter code such as en, de, fr or es, or leave lemmas empty",
-        ) from error
+            hint="use a code such as en, de, fr or fi, or leave lemmas empty",
+        )
     return lambda word: str(simplemma.lemmatize(word, lang=language))
+
+
+@cache
+def has_lemmas(language: str) -> bool:
+    """Return whether a language has a dictionary of lemmas."""
+    module = "simplemma.strategies.dictionaries.dictionary_factory"
+    found = require(module, extra="learn", purpose="finding the lemmas of words")
+    return language in found.SUPPORTED_LANGUAGES
+
+
+def _count_known(words: Iterable[str], language: str) -> int:
+    if not has_lemmas(language):
+        return 0
+    simplemma = require("simplemma", extra="learn", purpose="recognising the language of a text")
+    return sum(simplemma.is_known(word, lang=language) for word in words)

@@ -22,15 +22,10 @@ from scipy.sparse import csr_array
 from ontodex.config import Table, build, check_least
 from ontodex.errors import DataError, OntodexError, RunError
 from ontodex.features.cache import pick_settings, read_words, write_words
+from ontodex.features.languages import OWN
 from ontodex.features.tfidf import Tfidf, TfidfConfig, normalise_rows
-from ontodex.features.tokens import (
-    TokenConfig,
-    Tokens,
-    check_fields,
-    check_lemmas,
-    find_doc_spans,
-    tokenise_corpus,
-)
+from ontodex.features.token_config import TokenConfig, check_lemmas
+from ontodex.features.tokens import Tokens, check_fields, find_doc_spans, tokenise_corpus
 from ontodex.io.files import write_tensors, write_text
 from ontodex.io.json_schema import load_json
 from ontodex.io.tensors import MAX_WEIGHT, TensorSpec, load_tensor_file
@@ -51,6 +46,14 @@ class MatrixConfig(TfidfConfig, TokenConfig):
     def __post_init__(self) -> None:
         TokenConfig.__post_init__(self)
         TfidfConfig.__post_init__(self)
+
+
+@dataclass(frozen=True)
+class LemmaConfig(MatrixConfig):
+    """Settings of TF-IDF of lemmas without stop words, each document in its own language."""
+
+    stop_words: str = OWN  # drop those of a language, or own: of each document's; "" = none
+    lemmas: str = OWN  # replace words by their lemmas (simplemma): a language, or own; "" = words
 
 
 class FeatureSpan(NamedTuple):

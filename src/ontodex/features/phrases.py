@@ -33,14 +33,8 @@ from ontodex.features.cache import (
 )
 from ontodex.features.languages import STOP_WORDS
 from ontodex.features.tfidf import count_documents
-from ontodex.features.tokens import (
-    TokenConfig,
-    Tokens,
-    from_parts,
-    to_parts,
-    tokenise_corpus,
-    tokenise_texts,
-)
+from ontodex.features.token_config import TokenConfig
+from ontodex.features.tokens import Tokens, from_parts, to_parts, tokenise_corpus, tokenise_texts
 from ontodex.types import Corpus
 
 VERSION = 1
@@ -52,7 +46,7 @@ _WORDS_AND_MARKS = TokenConfig(punctuation=True)
 class PhraseConfig:
     """Settings of the extraction of phrases."""
 
-    phrase_language: str = "en"  # language of the stop words that end a phrase: en, de, fr, es
+    phrase_language: str = "en"  # language of the stop words that end a phrase
     phrase_words: int = 4  # words of a phrase; a longer run is cut
     phrases_per_doc: int = 10  # most phrases of a document
 

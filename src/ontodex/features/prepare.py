@@ -35,8 +35,8 @@ from ontodex.features.phrases import (
     frequency_recipe,
     has_keywords,
 )
+from ontodex.features.token_config import TokenConfig
 from ontodex.features.tokens import (
-    TokenConfig,
     Tokens,
     check_count,
     check_fields,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -25,29 +25,13 @@ from ontodex.config import suggest
 from ontodex.errors import ConfigError, DataError
 from ontodex.features.cache import Parts, find_parts, load_or_compute, pick_settings
 from ontodex.features.languages import STOP_WORDS, load_lemmatiser
+from ontodex.features.token_config import TokenConfig, choose_reading, list_readings
 from ontodex.types import Corpus, Doc
 
 MAX_LETTERS = 64  # a longer word (encoded data, a DNA sequence) is cut to its beginning
 VERSION = 1  # raised whenever the same text would give other tokens
 
 Ids = NDArray[np.unsignedinteger[Any]]  # 16 bits where that is enough, else 32
-
-
-@dataclass(frozen=True)
-class TokenConfig:
-    """Settings of the tokeniser. A system's settings inherit these."""
-
-    fields: tuple[str, ...] = ()  # text fields to read, in this order; none = all
-    lower: bool = True  # convert to lower case
-    numbers: bool = True  # keep tokens that are only digits
-    punctuation: bool = False  # keep each punctuation mark as a token
-    stop_words: str = ""  # drop those of a language: en, de, fr, es
-    lemmas: str = ""  # replace words by their lemmas in a language (simplemma)
-
-    def __post_init__(self) -> None:
-        if self.stop_words and self.stop_words not in STOP_WORDS:
-            known = ", ".join(STOP_WORDS)
-            raise ValueError(f"stop_words has lists for {known}, not {self.stop_words!r}")
 
 
 _ALONE = r"\u3040-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -123,6 +107,7 @@ def _make_normaliser(config: TokenConfig) -> Callable[[str], str]:
 
 def tokenise(text: str, config: TokenConfig) -> list[str]:
     """Return the tokens of a text, in order."""
+    config = _settle(text, config)
     raws = _pattern(text, config).findall(text)
     tokens = _normalise_each(raws, config)
     return [tokens[raw] for raw in raws if tokens[raw]]
@@ -130,9 +115,16 @@ def tokenise(text: str, config: TokenConfig) -> list[str]:
 
 def find_spans(text: str, config: TokenConfig) -> list[tuple[int, int, str]]:
     """Return (start, end, token) with character offsets into `text`, for the same tokens."""
+    config = _settle(text, config)
     found = [(*match.span(), match.group()) for match in _pattern(text, config).finditer(text)]
     tokens = _normalise_each((raw for _, _, raw in found), config)
     return [(start, end, tokens[raw]) for start, end, raw in found if tokens[raw]]
+
+
+def _settle(text: str, config: TokenConfig) -> TokenConfig:
+    """Return the settings for the language of a text."""
+    readings = list_readings(config)
+    return readings[choose_reading(text, config, readings)]
 
 
 def _normalise_each(raws: Iterable[str], config: TokenConfig) -> dict[str, str]:
@@ -147,10 +139,11 @@ def find_doc_spans(doc: Doc, config: TokenConfig) -> list[tuple[int, int, str]]:
     for name, text in doc.fields.items():
         starts[name] = start
         start += len(text) + 1
+    names = [name for name in config.fields or doc.fields if name in doc.fields]
+    config = _settle("\n".join(doc.fields[name] for name in names), config)
     return [
         (starts[name] + first, starts[name] + last, token)
-        for name in (config.fields or doc.fields)
-        if name in doc.fields
+        for name in names
         for first, last, token in find_spans(doc.fields[name], config)
     ]
 
@@ -289,7 +282,11 @@ def check_count(tokens: Tokens, min_count: int, setting: str) -> None:
 
 def tokens_recipe(config: TokenConfig) -> dict[str, Any]:
     """Return the settings that shape the tokens: their cache key besides the text."""
-    return {"tokens": VERSION, **pick_settings(TokenConfig, config)}
+    readings = list_readings(config)
+    settings = pick_settings(TokenConfig, config if len(readings) > 1 else readings[0])
+    if not settings["languages"]:  # folders that were prepared by version 0.1 have no such setting
+        del settings["languages"]
+    return {"tokens": VERSION, **settings}
 
 
 def tokenise_corpus(corpus: Corpus, config: TokenConfig) -> Tokens:
@@ -331,18 +328,30 @@ _MARKS = [bytes([point]) for point in range(0x21, 0x7F) if not chr(point).isalnu
 
 def tokenise_texts(texts: Iterable[str], config: TokenConfig) -> Tokens:
     """Return the tokens of many texts, several times faster than `tokenise`."""
-    numbers: dict[str, int] = {}
+    readings = list_readings(config)
+    numbers: dict[tuple[int, str], int] = {}  # by reading and chunk, in order of appearance
     chunks, lengths = [np.empty(0, np.uint32)], [np.zeros(1, np.int64)]
     for group in _groups(texts):
         spaced = pa.array([_insert_spaces(text, config.punctuation) for text in group], pa.string())
         lists = pc.ascii_split_whitespace(spaced)
+        n_chunks = lists.value_lengths().to_numpy()
         found = lists.flatten().dictionary_encode()
-        distinct = found.dictionary.to_pylist()
-        table = np.array([numbers.setdefault(chunk, len(numbers)) for chunk in distinct], np.uint32)
-        chunks.append(table[found.indices.to_numpy()])
-        lengths.append(lists.value_lengths().to_numpy())
+        distinct, places = found.dictionary.to_pylist(), found.indices.to_numpy()
+        pairs = [(0, chunk) for chunk in distinct]
+        if len(readings) > 1:
+            own = [choose_reading(text, config, readings) for text in group]
+            codes = np.repeat(np.array(own, np.int64), n_chunks) * len(distinct) + places
+            found = pa.array(codes).dictionary_encode()
+            places = found.indices.to_numpy()
+            pairs = [
+                (code // len(distinct), distinct[code % len(distinct)])
+                for code in found.dictionary.to_pylist()
+            ]
+        table = np.array([numbers.setdefault(pair, len(numbers)) for pair in pairs], np.uint32)
+        chunks.append(table[places])
+        lengths.append(n_chunks)
     offsets = np.cumsum(np.concatenate(lengths), dtype=np.int64)
-    return _expand_chunks(numbers, np.concatenate(chunks), offsets, config)
+    return _expand_chunks(numbers, np.concatenate(chunks), offsets, readings)
 
 
 def _groups(texts: Iterable[str]) -> Iterator[list[str]]:
@@ -372,24 +381,24 @@ def _insert_spaces(text: str, punctuation: bool) -> bytes:
 
 
 def _expand_chunks(
-    numbers: Iterable[str],
+    numbers: Iterable[tuple[int, str]],
     chunks: NDArray[np.uint32],
     offsets: NDArray[np.int64],
-    config: TokenConfig,
+    readings: Sequence[TokenConfig],
 ) -> Tokens:
     """Return the tokens of chunks, by one table over the distinct chunks.
 
     A chunk may hold several tokens, or none.
     """
-    normalise = _make_normaliser(config)
+    normalisers = [_make_normaliser(reading) for reading in readings]
     words: dict[str, int] = {}
     pieces = [
         [
             words.setdefault(token, len(words))
-            for token in map(normalise, _pattern(chunk, config).findall(chunk))
+            for token in map(normalisers[i], _pattern(chunk, readings[i]).findall(chunk))
             if token
         ]
-        for chunk in numbers
+        for i, chunk in numbers
     ]
     counts = np.array([len(piece) for piece in pieces], dtype=np.int64)
     starts = np.cumsum(counts) - counts
@@ -402,12 +411,6 @@ def _expand_chunks(
         ids.append(flat[np.repeat(starts[block] - after + n, n) + np.arange(n.sum())])
         ends.append(ends[-1][-1] + after)
     return Tokens(tuple(words), np.concatenate(ids), np.concatenate(ends)[offsets])
-
-
-def check_lemmas(config: TokenConfig) -> None:
-    """Refuse, before documents are read, a language of lemmas that has no dictionary."""
-    if config.lemmas:
-        load_lemmatiser(config.lemmas)
 
 
 def check_fields(corpus: Corpus, config: TokenConfig) -> None:

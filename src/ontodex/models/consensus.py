@@ -222,8 +222,8 @@ class Consensus:
                 hint='--set \'model.members=["runs/one", "runs/two"]\'',
             )
         for folder in folders:
-            verify_folder(folder)
-            if load_config(folder).get("train", {}).get("refit"):
+            manifest = verify_folder(folder)
+            if manifest.get("refit", load_config(folder).get("train", {}).get("refit")):
                 logger.warning(
                     "%s was also trained on its dev documents (train.refit); thresholds chosen on "
                     "them are too high: name other documents with --dev",

@@ -17,13 +17,8 @@ from torch import Tensor
 
 from ontodex.errors import RunError
 from ontodex.features import vectors
-from ontodex.features.tokens import (
-    Tokens,
-    check_fields,
-    check_lemmas,
-    find_doc_spans,
-    tokenise_corpus,
-)
+from ontodex.features.token_config import check_lemmas
+from ontodex.features.tokens import Tokens, check_fields, find_doc_spans, tokenise_corpus
 from ontodex.features.vocabulary import Vocabulary
 from ontodex.models.layers.ragged import Ragged
 from ontodex.types import Corpus, Doc

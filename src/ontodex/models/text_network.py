@@ -37,7 +37,7 @@ from ontodex.config import Table, build, check_least, check_widths
 from ontodex.decide.calibrate import Calibration
 from ontodex.errors import UntrainedError
 from ontodex.features import batches
-from ontodex.features.tokens import TokenConfig
+from ontodex.features.token_config import TokenConfig
 from ontodex.io.files import write_text
 from ontodex.io.json_schema import load_json
 from ontodex.models import weights

@@ -21,6 +21,7 @@ from ontodex.io.files import write_text
 from ontodex.models.interface import Describes
 from ontodex.ontology.levels import compute_label_ancestors, compute_label_levels
 from ontodex.runs.documents import open_documents
+from ontodex.runs.languages import warn_foreign
 from ontodex.runs.run import Run, load, predict
 from ontodex.types import Corpus
 from ontodex.types.answers import PredictionResult
@@ -55,6 +56,7 @@ def evaluate(
             hint="evaluate on documents with labels of its vocabulary, as ids or names "
             f"({run.labels.ids[0]!r} is one id)",
         )
+    warn_foreign(corpus, run.languages)
     started = time.monotonic()
     result = predict(run, corpus)
     seconds = time.monotonic() - started

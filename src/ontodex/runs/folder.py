@@ -125,6 +125,8 @@ class _Manifest:
     learned: dict[str, int] = field(default_factory=dict)  # decisions that `learn` has used
     updates: _Updates = _Updates()
     fields: FieldMapping = NO_MAPPING  # columns of the training documents
+    languages: tuple[str, ...] = ()  # of the training documents
+    refit: bool = False  # whether it learned from the dev documents too
 
 
 # A run that is loaded has these too; a folder that is only verified may lack them.

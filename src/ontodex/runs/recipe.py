@@ -25,6 +25,7 @@ from ontodex.ontology.open import read_ontology, write_ontology
 from ontodex.runs.claim import LOCK, claim_data, claim_folder, remove_work
 from ontodex.runs.documents import match_labels
 from ontodex.runs.folder import save_labels, write_manifest
+from ontodex.runs.languages import find_corpus_languages, prefer_languages
 from ontodex.runs.run import RANKS, Run, load
 from ontodex.runs.settings import RunSettings, merge_keywords, resolve
 from ontodex.training.clock import start_clock
@@ -41,6 +42,7 @@ def train(
     out: str | Path,
     dev: str | Path | Corpus | None = None,
     ontology: str | Path | Ontology | None = None,
+    language: str | Sequence[str] | None = None,
     device: str = "auto",
     config: str | Path | Mapping[str, Any] | None = None,
     mapping: FieldMapping = NO_MAPPING,
@@ -49,8 +51,10 @@ def train(
     """Train a system, write the run folder `out`, and return the run.
 
     model       name of the system; docs/papers has a page for each
-    train, dev  a corpus or a path in any corpus format; without dev, a tenth of train is set aside
+    train, dev  a corpus or a path in any corpus format; without dev, a tenth of train is set aside,
+                and learned too at the end by systems that can
     ontology    an ontology or a path in any ontology format
+    language    language of the documents, or several: code or name; else guessed from the texts
     device      auto, cpu or cuda
     config      a TOML file of settings, or its tables as a dict; keyword settings override it
     mapping     columns of train and dev with text, labels and id, where they have other names
@@ -68,6 +72,8 @@ def train(
     >>> run.settings.model.cost, run.settings.decide.top_k
     (2.0, 2)
     """
+    if language is not None:
+        settings["language"] = language
     resolved = resolve(merge_keywords(model, config, settings))
     out = Path(out)
     # The folder is claimed before a file is read: a bad setting or folder is reported at once.
@@ -115,8 +121,15 @@ def _train(
     if len(train) == 0:
         raise DataError("the training corpus has no documents")
     started = time.monotonic()
+    languages = find_corpus_languages(settings.train.languages, train)
+    settings = settings.read_languages(languages)
+    whole = train  # the documents that the run knows afterwards, by which `update` knows them again
+    refits = _decide_refit(settings, is_dev_given=dev is not None)
     if dev is None:
         train, dev = set_aside(train)
+        whole = whole if refits else train
+    if ontology is not None:
+        ontology = prefer_languages(ontology, languages)
     labels = _collect_labels(settings, train, ontology)
     refuse_foreign_ontology(labels)
     warn_suspicious_data(labels, dev)
@@ -128,14 +141,18 @@ def _train(
         started -= earlier or 0.0
     model.fit(train, dev, labels)
     ranking = _rank_dev(model, dev)
-    if isinstance(model, Refits) and settings.train.refit:
-        first = labels
-        labels = _refit(model, train.join(dev), first, settings, out)
-        ranking = _translate_columns(ranking, first, labels)
+    learned = train
+    if isinstance(model, Refits) and refits:
+        first, learned = labels, train.join(dev)
+        labels = _refit(model, learned, first, settings, out)
+        if ranking is not None:
+            ranking = translate_columns(ranking, first, labels)
     about = {
         "ontodex": __version__,
         "model": settings.name,
-        "train": {"documents": len(train), "key": train.key, **paths["train"]},
+        "languages": list(languages),
+        "refit": refits,
+        "train": {"documents": len(learned), "key": whole.key, **paths["train"]},
         "dev": {"documents": len(dev), "key": dev.key, **paths["dev"]},
         "labels": labels.n_seen,
         "train_seconds": round(time.monotonic() - started, 3),
@@ -144,6 +161,22 @@ def _train(
     }
     on_rank_zero(lambda: _save(model, settings, labels, dev, ranking, about, out), "save the run")
     return load(out, device=device)
+
+
+def _decide_refit(settings: RunSettings, *, is_dev_given: bool) -> bool:
+    """Return whether the system learns again from train and dev together."""
+    if settings.train.refit != "auto":
+        return settings.train.refit
+    if is_dev_given:
+        return False
+    can_refit = issubclass(settings.model_class, Refits)
+    if not can_refit:
+        logger.info(
+            "%s cannot learn again: the tenth of the documents that is set aside for dev stays "
+            "unlearned; --dev gives it other documents",
+            settings.name,
+        )
+    return can_refit
 
 
 def _collect_labels(settings: RunSettings, train: Corpus, ontology: Ontology | None) -> LabelSpace:
@@ -225,10 +258,8 @@ def _refit(
     return labels
 
 
-def _translate_columns(ranking: Ranking | None, old: LabelSpace, new: LabelSpace) -> Ranking | None:
+def translate_columns(ranking: Ranking, old: LabelSpace, new: LabelSpace) -> Ranking:
     """Return the same ranking in the columns of a label space that has all of the labels."""
-    if ranking is None:
-        return None
     column = np.array([*(new.column[label] for label in old.ids), -1])
     return Ranking.sort(column[ranking.columns], ranking.probabilities, ranking.k)
 

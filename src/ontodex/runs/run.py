@@ -16,10 +16,12 @@ import numpy as np
 
 from ontodex.config import Table, suggest_similar
 from ontodex.errors import ConfigError, DataError, RunError
+from ontodex.features.languages import match_tag
 from ontodex.io.device import choose_device
 from ontodex.models.interface import Decides, Explains, Model
 from ontodex.ontology.open import read_ontology
 from ontodex.runs.folder import check_training_facts, load_config, load_labels, verify_folder
+from ontodex.runs.languages import get_languages, prefer_languages, warn_foreign
 from ontodex.runs.settings import RunSettings, resolve
 from ontodex.runs.suggestions import make_suggestions
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
@@ -58,9 +60,12 @@ def _load(folder: Path, about: Table, device: str) -> Run:
     """Load what a verified run folder holds."""
     from ontodex.decide.decision import load_decision
 
-    settings = resolve(load_config(folder), names_old=False)
+    languages = get_languages(about)
+    settings = resolve(load_config(folder), names_old=False).read_languages(languages)
     ontology_path = folder / "ontology.json"
-    ontology = read_ontology(ontology_path, "json") if ontology_path.exists() else None
+    ontology = None
+    if ontology_path.exists():
+        ontology = prefer_languages(read_ontology(ontology_path, "json"), languages)
     labels = load_labels(folder / "labels.tsv", ontology)
     model = settings.model_class.load(folder / "model", labels, device=device)
     decision = load_decision(folder / "decision.json", labels)
@@ -142,15 +147,18 @@ class Run:
         """
         is_single = isinstance(documents, str | Doc)
         corpus = _as_corpus([documents] if isinstance(documents, str | Doc) else documents)
+        warn_foreign(corpus, self.languages)
         decides = isinstance(self.model, Decides)
         ranking = self.decide(corpus).cut(limit) if decides else self.rank(corpus, limit)
         found = [
             [suggestion for suggestion in row if suggestion.probability >= threshold]
-            for row in make_suggestions(self.labels, ranking, language)
+            for row in make_suggestions(self.labels, ranking, self.find_tag(language))
         ]
         return found[0] if is_single else found
 
-    def explain(self, document: str | Doc, label: str | None = None) -> Explanation:
+    def explain(
+        self, document: str | Doc, label: str | None = None, *, language: str | None = None
+    ) -> Explanation:
         """Return the words that support a concept, given by id or name; by default the best one.
 
         >>> explanation = linear.explain("Brown trout return to the stream.", "Fish")
@@ -162,6 +170,7 @@ class Run:
             raise RunError(f"the system {self.settings.name!r} cannot explain its answers")
         doc = _as_doc(document)
         corpus = Corpus.of([doc])
+        warn_foreign(corpus, self.languages)
         if label is None:
             best = self.rank(corpus, 1)
             column, probability = int(best.columns[0, 0]), float(best.probabilities[0, 0])
@@ -175,7 +184,7 @@ class Run:
         return Explanation(
             doc.text,
             self.labels.ids[column],
-            self.labels.name(column),
+            self.labels.name(column, self.find_tag(language)),
             probability,
             self.model.explain(doc, column),
             "" if is_learned else self._describe_missing(),
@@ -192,12 +201,24 @@ class Run:
         return index_documents(self.folder, source, out, **options)
 
     @property
+    def languages(self) -> tuple[str, ...]:
+        """Return the codes of the languages of the training documents; () where none is known."""
+        return get_languages(self.about)
+
+    def find_tag(self, language: str | None) -> str | None:
+        """Return the tag of the ontology for a language given by code or name."""
+        ontology = self.labels.ontology
+        if language is None or ontology is None:
+            return None
+        return match_tag(language, ontology.names)
+
+    @property
     def n_updated(self) -> int:
         """Return the number of documents that `update` added after training."""
         return int(self.about.get("updates", {}).get("documents", 0))
 
     def find_column(self, label: str) -> int:
-        """Return the column of a concept given by id, preferred name, synonym or notation."""
+        """Return the column of a concept given by id, notation, or a name in any language."""
         if label in self.labels.column:
             return self.labels.column[label]
         names = [self.labels.name(column) for column in range(len(self.labels))]
@@ -206,9 +227,13 @@ class Run:
             if name.casefold() == wanted:
                 return column
         if ontology is not None:
-            for column, known in enumerate(self.labels.ids):
-                if known in ontology and wanted in map(str.casefold, ontology.synonyms_of(known)):
-                    return column
+            for list_names in (
+                lambda known: ontology.names_of(known).values(),
+                ontology.synonyms_of,
+            ):
+                for column, known in enumerate(self.labels.ids):
+                    if known in ontology and wanted in map(str.casefold, list_names(known)):
+                        return column
             for column, known in enumerate(self.labels.ids):
                 if ontology.notations.get(known, "").casefold() == wanted:
                     return column
@@ -262,14 +287,15 @@ def suggest_in_context(
 ) -> DocumentSuggestions:
     """Return what `Run.suggest` returns, with the predictions behind it, for rendering."""
     corpus, k = _as_corpus([document]), max(limit, RANKS)
+    warn_foreign(corpus, run.languages)
     decides = isinstance(run.model, Decides)
     if decides:
         result = predict(run, corpus, k)
         best, standalone = result.label_sets, result.standalone
     else:
         best = standalone = run.rank(corpus, k)
-    (candidates,) = make_suggestions(run.labels, best, language)
-    (alone,) = make_suggestions(run.labels, standalone, language)
+    (candidates,) = make_suggestions(run.labels, best, tag := run.find_tag(language))
+    (alone,) = make_suggestions(run.labels, standalone, tag)
     shown = [found for found in candidates[:limit] if found.probability >= threshold]
     return DocumentSuggestions(shown, candidates, alone, is_own_set=decides)
 

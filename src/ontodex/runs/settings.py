@@ -6,11 +6,13 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ontodex import config
 from ontodex.config import Table, build, suggest
 from ontodex.errors import ConfigError
+from ontodex.features.languages import find_languages
+from ontodex.features.token_config import set_languages
 from ontodex.io.old_names import translate_old_names
 from ontodex.models import find_model
 from ontodex.models.interface import Decides, Model, Refits
@@ -33,7 +35,12 @@ class LabelsConfig:
 class TrainConfig:
     """The documents that are learned from."""
 
-    refit: bool = False  # once dev has decided, learn again from train and dev together
+    languages: tuple[str, ...] = ()  # of the documents: codes or names, or none; () = guessed
+    # Once dev has decided, learn again from train and dev together; auto: if no dev was given.
+    refit: bool | Literal["auto"] = "auto"
+
+    def __post_init__(self) -> None:
+        find_languages(self.languages)
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,10 @@ class RunSettings:
             "decide": _settings_to_store(self.decide),
         }
 
+    def read_languages(self, languages: tuple[str, ...]) -> RunSettings:
+        """Return the settings of a system that reads documents of these languages."""
+        return dataclasses.replace(self, model=set_languages(self.model, languages))
+
 
 def _settings_to_store(settings: Any) -> Table:
     """Return the settings that config.toml keeps. Those marked `stored: False` are left out: only
@@ -72,14 +83,17 @@ def merge_keywords(
 ) -> Table:
     """Return the tables of a config file (or a dict), overridden by keywords.
 
-    `labels` and `decide` are tables of these names, `refit` is a setting of [train], and `loop` is
-    the table [model.train]. Every other keyword is a setting of [model].
+    `labels` and `decide` are tables of these names, `refit` and `language` are settings of [train],
+    and `loop` is the table [model.train]. Every other keyword is a setting of [model].
     """
     base = config.read(Path(tables)) if isinstance(tables, str | Path) else dict(tables or {})
     own = dict(keywords)
     named: Table = {name: own.pop(name) for name in ("labels", "decide") if name in own}
     if "refit" in own:
         named["train"] = {"refit": own.pop("refit")}
+    if (language := own.pop("language", None)) is not None:
+        languages = [language] if isinstance(language, str) else list(language)
+        named["train"] = {**named.get("train", {}), "languages": languages}
     if "loop" in own:
         own["train"] = own.pop("loop")
     if model is not None:
@@ -107,7 +121,7 @@ def resolve(tables: Mapping[str, Any], *, names_old: bool = True) -> RunSettings
         raise ConfigError("[model] has no name", hint="say --model NAME, or name = ... in [model]")
     model_class = find_model(name)
     train_config = build(TrainConfig, tables.get("train", {}), "train")
-    if train_config.refit and not issubclass(model_class, Refits):
+    if train_config.refit is True and not issubclass(model_class, Refits):
         raise ConfigError(
             f"[train] refit: the system {name!r} cannot be refitted", hint="leave it false"
         )

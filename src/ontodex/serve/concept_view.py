@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ontodex.corpora.label_names import LabelMatcher, NameIndex
+from ontodex.features.languages import match_tag
 from ontodex.ontology.graph import find_paths
 from ontodex.serve.run_metadata import OntologyIndex
 from ontodex.types import LabelSpace, Ontology
@@ -55,7 +56,15 @@ class ConceptView:
 
     def get_name(self, label: str, language: str | None = None) -> str:
         """Return the name of a concept; the label itself if the ontology does not have it."""
-        return self.ontology.name(label, language) if label in self.ontology else label
+        return (
+            self.ontology.name(label, self.find_tag(language)) if label in self.ontology else label
+        )
+
+    def find_tag(self, language: str | None) -> str | None:
+        """Return the tag of the ontology for a language given by code or name; None without it."""
+        if language is None or language in self.ontology.names:
+            return language
+        return match_tag(language, self.languages)
 
     def get_notation(self, label: str) -> str:
         """Return the notation of a concept, such as 02.6; empty if it has none."""
@@ -106,12 +115,16 @@ class ConceptView:
         parents = ontology.parents_of(label) if is_known else []
         return {
             **self.get_concept(label, language),
-            "synonyms": list(ontology.synonyms_of(label, language)) if is_known else [],
+            "synonyms": self._list_synonyms(label, language) if is_known else [],
             "definition": ontology.definitions.get(label, ""),
             "deprecated": label in ontology.deprecated,
             "parents": [self.get_concept(parent, language) for parent in parents],
             "path": self.get_path(label, language),
         }
+
+    def _list_synonyms(self, label: str, language: str | None) -> list[str]:
+        tag = None if language is None else self.find_tag(language) or language
+        return list(self.ontology.synonyms_of(label, tag))
 
     def search(self, query: str, limit: int, language: str | None = None) -> list[Json]:
         """Return the concepts that match a query of a user, best first."""

@@ -129,6 +129,7 @@ class SuggestBody(SuggestOptionsBody):
 class ExplainOptionsBody(RequestBody):
     label: Label | None = None
     run: Name | None = None
+    language: Language | None = None
 
 
 class ExplainBody(ExplainOptionsBody):

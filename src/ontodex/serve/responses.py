@@ -31,6 +31,7 @@ class Suggestion(ConceptRef):
 class DocumentSuggestions(BaseModel):
     id: str
     suggestions: list[Suggestion]
+    warnings: list[str]
 
 
 class SuggestResponse(BaseModel):
@@ -51,6 +52,7 @@ class ExplanationResponse(BaseModel):
     probability: float
     text: str
     spans: list[Span]
+    warnings: list[str]
 
 
 class Concept(ConceptRef):
@@ -216,6 +218,7 @@ class DocumentSuggestResponse(BaseModel):
     run: str
     number: int
     suggestions: list[SuggestionWithVerdict]
+    warnings: list[str]
 
 
 class RunVersion(BaseModel):
@@ -245,6 +248,8 @@ class RunSummary(BaseModel):
     hardware: str
     has_ontology: bool
     languages: list[str]
+    language_names: dict[str, str]
+    document_languages: list[str]
     decision_rule: str
     can_explain: bool
     can_update: bool

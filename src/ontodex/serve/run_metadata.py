@@ -15,6 +15,7 @@ from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.ontology.open import read_ontology
 from ontodex.ontology.search import Search
 from ontodex.runs.folder import load_config, load_labels, verify_folder
+from ontodex.runs.languages import get_languages, prefer_languages
 from ontodex.runs.settings import RunSettings, resolve
 from ontodex.types import LabelSpace, Ontology
 
@@ -50,11 +51,11 @@ class RunMetadata:
     def open(cls, folder: Path, indexes: dict[str, OntologyIndex] | None = None) -> RunMetadata:
         """Read a run folder and check its files against the manifest.
 
-        `indexes` holds the ontologies of other runs by the digest of their file. A new one is
-        added to it.
+        `indexes` holds the ontologies of other runs by the digest of their file and the run's
+        languages. A new one is added to it.
         """
         about = verify_folder(folder)
-        settings = resolve(load_config(folder))
+        settings = resolve(load_config(folder)).read_languages(get_languages(about))
         index = _open_index(folder, about, {} if indexes is None else indexes)
         labels = load_labels(folder / "labels.tsv", None if index is None else index.ontology)
         decision = load_decision(folder / "decision.json", labels)
@@ -69,6 +70,9 @@ def _open_index(
     file_digest = about["files"].get("ontology.json")
     if file_digest is None:
         return None
-    if file_digest not in indexes:
-        indexes[file_digest] = OntologyIndex(read_ontology(folder / "ontology.json", "json"))
-    return indexes[file_digest]
+    languages = get_languages(about)
+    key = " ".join([file_digest, *languages])  # the languages decide in which one names are shown
+    if key not in indexes:
+        ontology = read_ontology(folder / "ontology.json", "json")
+        indexes[key] = OntologyIndex(prefer_languages(ontology, languages))
+    return indexes[key]

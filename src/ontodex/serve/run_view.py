@@ -13,14 +13,16 @@ import numpy as np
 
 from ontodex.decide import constraints
 from ontodex.errors import DataError
+from ontodex.features.languages import name_language
 from ontodex.io.files import hash_file
 from ontodex.models.interface import Decides, Describes, Explains, Updates
 from ontodex.ontology.related import find_ancestors, find_more_specific, find_other_parents
+from ontodex.runs.languages import describe_foreign, get_languages
 from ontodex.runs.versions import NAME_LENGTH
 from ontodex.serve.concept_view import ConceptView, Json
 from ontodex.serve.learn import list_abilities
 from ontodex.serve.run_metadata import RunMetadata
-from ontodex.types import Ranking
+from ontodex.types import Corpus, Doc, Ranking
 from ontodex.types.answers import PredictionResult
 
 DIGITS = 6  # of probabilities in answers
@@ -77,8 +79,7 @@ class RunView:
         include, exclude = self.find_columns(options.include), self.find_columns(options.exclude)
         ranking, label_set = self._constrain(result, include, exclude)
         standalone = dict(self._to_pairs(constraints.exclude_columns(result.standalone, exclude)))
-        names = self.concepts.ontology.names
-        language = options.language if options.language in names else None
+        language = self.concepts.find_tag(options.language)
         more_specific = self._find_more_specific(label_set, standalone, language)
         set_columns = set(label_set.columns[0].tolist())
         ids = self.metadata.labels.ids
@@ -93,6 +94,11 @@ class RunView:
             }
             for column, probability in _select_best(shown, options, set(include))
         ]
+
+    def list_warnings(self, doc: Doc) -> list[str]:
+        """Return what a reader of the suggestions for a document should know."""
+        warning = describe_foreign(Corpus.of([doc]), get_languages(self.metadata.about))
+        return [warning] if warning else []
 
     def _constrain(
         self, result: PredictionResult, include: list[int], exclude: list[int]
@@ -190,6 +196,8 @@ class RunView:
             "hardware": metadata.about.get("hardware", ""),  # missing in runs of early versions
             "has_ontology": metadata.labels.ontology is not None,
             "languages": self.concepts.languages,
+            "language_names": {tag: name_language(tag) for tag in self.concepts.languages},
+            "document_languages": list(map(name_language, get_languages(metadata.about))),
             "decision_rule": "model" if self._decides else metadata.decision.config.rule,
             "can_explain": self.can_explain,
             "can_update": self.can_update,

@@ -41,6 +41,7 @@ class Ontology:
         default_factory=dict
     )  # top category -> the concepts at its top
     problems: tuple[str, ...] = ()
+    default_language: str = ""  # of names; "" = English, else the one with most names
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -60,7 +61,9 @@ class Ontology:
 
     @cached_property
     def language(self) -> str:
-        """The default language: English, else the one with most names."""
+        """The language of names where none is asked for."""
+        if self.default_language:
+            return self.default_language
         if "en" in self.names:
             return "en"
         return max(self.names, key=lambda tag: self.names[tag].n_values, default="und")

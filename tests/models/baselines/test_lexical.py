@@ -86,10 +86,9 @@ def test_a_ranking_does_not_depend_on_other_documents(trained):
 
 
 def test_evidence_by_hand():
-    config = LexicalConfig()
-    names = ConceptNames.of(
-        ONTOLOGY, {label: i for i, label in enumerate(ONTOLOGY.ids)}, config.tokens, config.spelling
-    )
+    config = LexicalConfig(languages=("en",))
+    columns = {label: i for i, label in enumerate(ONTOLOGY.ids)}
+    names = ConceptNames.of(ONTOLOGY, columns, {"en": config.tokens}, config.spelling)
     text = {"title": "Law today", "body": "The law of the sea is no statute of banks"}
     found = gather_evidence(Corpus.of([Doc("d", text)]), names, config)
     seen = {
@@ -187,7 +186,7 @@ def test_eurlex_laws_reach_the_recorded_precision(tmp_path):
     train = open_corpus(folder / "train.jsonl.xz")
     dev = open_corpus(folder / "dev.jsonl.xz")
     labels = LabelSpace.of(train, ontology)
-    model = LexicalSystem(LexicalConfig())
+    model = LexicalSystem(LexicalConfig(languages=("en",)))
     model.fit(train, dev, labels)
     gold, ranking = labels.gold(dev), model.rank(dev, 5)
     recorded = {1: 0.8163, 3: 0.5913, 5: 0.4364}

@@ -3,7 +3,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ontodex.features.tokens import TokenConfig, tokenise_corpus
+from ontodex.features.token_config import TokenConfig
+from ontodex.features.tokens import tokenise_corpus
 from ontodex.models.baselines.name_trie import (
     ConceptNames,
     NameTrie,
@@ -30,7 +31,9 @@ def find_names(text: str, spelling: Spelling = Spelling()) -> list[tuple[str, st
     """Return (words of the text, concept, True inside a longer match)."""
     ids = ONTOLOGY.ids
     config = TokenConfig(lower=False)
-    names = ConceptNames.of(ONTOLOGY, {label: i for i, label in enumerate(ids)}, config, spelling)
+    names = ConceptNames.of(
+        ONTOLOGY, {label: i for i, label in enumerate(ids)}, {"en": config}, spelling
+    )
     tokens = tokenise_corpus(Corpus.of([Doc("d", {"text": text})]), config)
     matches = names.trie.find(tokens, spelling)
     return [
@@ -64,7 +67,7 @@ def test_names_with_exchanged_parts_and_names_without_their_qualifier_are_found(
 
 
 def test_exact_words_on_request():
-    exact = Spelling(stem="none", skip="")
+    exact = Spelling(stem="none", skip=())
     assert find_names("laws", exact) == []
     assert find_names("law of the sea", exact)[0] == ("law of the sea", "sealaw", False)
 

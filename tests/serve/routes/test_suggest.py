@@ -105,3 +105,29 @@ def test_an_explanation_points_into_the_text_by_characters(client):
 def test_explaining_an_unknown_concept_is_not_found(client):
     answer = client.post("/explain", json={"document": TROUT, "label": "whale"})
     assert answer.status_code == 404
+
+
+def test_a_text_in_another_language_comes_with_a_warning(client):
+    swedish = "Det har alltid varit många fiskar här, och de är också viktiga nu. trout"
+    results = suggest(client, documents=[TROUT, {"text": swedish}])["results"]
+    assert results[0]["warnings"] == []
+    (warning,) = results[1]["warnings"]
+    assert "seems to be Swedish; this run was trained on English documents" in warning
+    answer = client.post("/explain", json={"document": {"text": swedish}, "label": "fish"})
+    assert answer.json()["warnings"] == [warning]
+
+
+def test_names_are_given_in_a_language_by_code_or_name(client):
+    for language in ("de", "German", "Deutsch"):
+        found = suggest(client, documents=[TROUT], limit=1, language=language)["results"][0]
+        assert found["suggestions"][0]["name"] == "Fische"
+        body = {"document": TROUT, "label": "fish", "language": language}
+        assert client.post("/explain", json=body).json()["name"] == "Fische"
+        concept = client.get("/ontology/concept", params={"label": "fish", "language": language})
+        assert concept.json()["name"] == "Fische"
+
+
+def test_runs_tell_their_languages(client):
+    (run,) = client.get("/runs").json()["runs"]
+    assert run["document_languages"] == ["English"]
+    assert run["language_names"] == {"de": "German", "en": "English"}

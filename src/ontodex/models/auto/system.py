@@ -63,7 +63,11 @@ class AutoSystem:
         with ExitStack() as stack:
             work = self.work or Path(stack.enter_context(tempfile.TemporaryDirectory()))
             runner = TrialRunner(
-                work / "trials", labels, device=self.device, depth=self.config.depth
+                work / "trials",
+                labels,
+                device=self.device,
+                depth=self.config.depth,
+                languages=self.config.languages,
             )
             rungs = make_rungs(train, dev, labels, folds=self.config.folds, seed=self.config.seed)
             reasons = choose_systems(train, labels, self.device)

@@ -25,6 +25,7 @@ from scipy.sparse import csr_array
 from ontodex.config import Table, build, merge_tables
 from ontodex.errors import OntodexError
 from ontodex.evaluation.ranking import Metric, f1, ndcg, score_documents
+from ontodex.features.token_config import set_languages
 from ontodex.io.files import replace_folder, write_text
 from ontodex.models import find_model
 from ontodex.models.auto.rungs import Rung, Split
@@ -78,18 +79,28 @@ def nest_settings(settings: Mapping[str, Any]) -> Table:
     return table
 
 
-def make_model(system: str, settings: Mapping[str, Any], device: str) -> Model:
-    """Return an untrained system with these settings."""
+def make_model(
+    system: str, settings: Mapping[str, Any], device: str, languages: tuple[str, ...] = ()
+) -> Model:
+    """Return an untrained system with these settings, for documents of these languages."""
     model_class = find_model(system)
     config = build(model_class.Config, nest_settings(settings), "model")
-    return model_class(config, device=device)
+    return model_class(set_languages(config, languages), device=device)
 
 
 class TrialRunner:
     """Run trials in a work folder, each at most once."""
 
-    def __init__(self, folder: Path, labels: LabelSpace, *, device: str, depth: int) -> None:
-        self.folder, self.labels = folder, labels
+    def __init__(
+        self,
+        folder: Path,
+        labels: LabelSpace,
+        *,
+        device: str,
+        depth: int,
+        languages: tuple[str, ...] = (),
+    ) -> None:
+        self.folder, self.labels, self.languages = folder, labels, languages
         self.device, self.depth = device, depth
         self._warm: set[str] = set()  # systems whose libraries are loaded
 
@@ -125,7 +136,7 @@ class TrialRunner:
             few = split.train.select(np.arange(min(_WARM_DOCUMENTS, len(split.train))))
             labels = LabelSpace.of(few, split.labels.ontology)
             with suppress(OntodexError):  # so few documents may lack what it needs
-                make_model(system, {}, self.device).fit(few, few, labels)
+                make_model(system, {}, self.device, self.languages).fit(few, few, labels)
             self._warm.add(system)
 
     def _locate(self, system: str, settings: Table, rung: Rung) -> Path:
@@ -137,7 +148,7 @@ class TrialRunner:
     ) -> tuple[Ranking, dict[str, Any]]:
         rankings, fit_seconds, rank_seconds, latencies = [], 0.0, 0.0, []
         for split in rung.splits:
-            model = make_model(system, settings, self.device)
+            model = make_model(system, settings, self.device, self.languages)
             started = time.monotonic()
             model.fit(split.train, split.held_out, split.labels)
             fitted = time.monotonic()
@@ -180,7 +191,7 @@ class TrialRunner:
         folder = Path(trial.folder) / "model"
         if folder.exists():
             return find_model(trial.system).load(folder, self.labels, device=self.device)
-        model = make_model(trial.system, trial.settings, self.device)
+        model = make_model(trial.system, trial.settings, self.device, self.languages)
         model.fit(train, dev, self.labels)
         return model
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ontodex.config import build, check_seed
 from ontodex.decide.calibrate import Calibration
 from ontodex.errors import UntrainedError
-from ontodex.features.matrix import MatrixConfig, MatrixFeatures
+from ontodex.features.matrix import LemmaConfig, MatrixFeatures
 from ontodex.io.progress import track
 from ontodex.models.baselines.landmarks import RIDGES, Equations, LandmarkConfig, Landmarks
 from ontodex.models.baselines.model_json import ModelJson, load_model_json, save_model_json
@@ -33,13 +33,13 @@ from ontodex.types.answers import Span
 
 
 @dataclass(frozen=True)
-class KernelConfig(LandmarkConfig, MatrixConfig):
+class KernelConfig(LandmarkConfig, LemmaConfig):
     """Settings of `kernel`, including those of its features."""
 
     seed: int = 1  # of the draw of landmarks, where there are more documents than landmarks
 
     def __post_init__(self) -> None:
-        MatrixConfig.__post_init__(self)
+        LemmaConfig.__post_init__(self)
         LandmarkConfig.__post_init__(self)
         check_seed(self)
 

@@ -21,7 +21,7 @@ from scipy.sparse import csr_array, vstack
 from ontodex.config import build, check_least, check_range
 from ontodex.decide.calibrate import Calibration
 from ontodex.errors import RunError, UntrainedError
-from ontodex.features.matrix import MatrixConfig, MatrixFeatures
+from ontodex.features.matrix import LemmaConfig, MatrixFeatures
 from ontodex.features.tfidf import normalise_rows
 from ontodex.io.tensors import load_csr, save_csr
 from ontodex.io.threads import make_blocks, map_in_threads
@@ -49,7 +49,7 @@ _EXPONENTS = (1.0, 2.0, 4.0)
 
 
 @dataclass(frozen=True)
-class KnnConfig(MatrixConfig):
+class KnnConfig(LemmaConfig):
     """Settings of `knn`, including those of its features."""
 
     neighbours: int = 0  # 0 = the best of a few on dev (20 without dev)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,15 +26,18 @@ from scipy.special import expit, logit
 
 from ontodex.config import build, check_range
 from ontodex.errors import ConfigError, RunError, UntrainedError
-from ontodex.features.languages import STOP_WORDS
-from ontodex.features.tokens import TokenConfig, find_doc_spans, tokenise_corpus
+from ontodex.features.languages import LANGUAGES, OWN, UNDETERMINED, list_names, to_code
+from ontodex.features.token_config import TokenConfig, read_in_language
+from ontodex.features.tokens import find_doc_spans, tokenise_corpus
 from ontodex.io.files import write_text
 from ontodex.io.json_schema import read_table
 from ontodex.io.tensors import MAX_WEIGHT, TensorSpec, load_tensors, save_tensors, weight_spec
 from ontodex.models.baselines.name_trie import ConceptNames, Ints, Spelling, Stem
 from ontodex.ontology.graph import compute_depths
-from ontodex.types import Corpus, Doc, LabelSpace, Ranking
+from ontodex.types import Corpus, Doc, LabelSpace, Ontology, Ranking
 from ontodex.types.answers import Span
+
+logger = logging.getLogger(__name__)
 
 Floats = NDArray[np.float64]
 
@@ -57,15 +61,15 @@ class LexicalConfig:
 
     fields: tuple[str, ...] = ()  # text fields to read; none = all of them
     stem: Stem = "plural"  # English plural endings are ignored
-    stop_words: str = "en"  # language of the stop words skipped in names and texts; "" = none
-    lemmas: str = ""  # language in which dictionary forms match (simplemma); "" = words match
+    stop_words: str = OWN  # stop words skipped in names and texts: a language, or own; "" = none
+    lemmas: str = OWN  # match dictionary forms (simplemma): a language, or own; "" = words match
+    languages: tuple[str, ...] = ()  # of documents and names; [train] languages sets them
     smooth: float = 5.0  # matches of an average concept added to the statistics of each concept
     fit_docs: int = 5_000  # training documents that fit the ranking model
     l2: float = 1.0  # L2 penalty of the ranking model
 
     def __post_init__(self) -> None:
-        if self.stop_words and self.stop_words not in STOP_WORDS:
-            raise ValueError(f"stop_words has lists for {', '.join(STOP_WORDS)}")
+        TokenConfig(stop_words=self.stop_words, languages=self.languages)
         if self.smooth <= 0 or self.l2 <= 0 or self.fit_docs < 1:
             raise ValueError("smooth, l2 and fit_docs must be above 0")
         check_range(self, 1e-6, 1e6, "smooth")
@@ -73,11 +77,14 @@ class LexicalConfig:
     @property
     def tokens(self) -> TokenConfig:
         """Return the tokenisation; case is kept to distinguish WHO from who."""
-        return TokenConfig(fields=self.fields, lower=False, lemmas=self.lemmas)
+        return TokenConfig(
+            fields=self.fields, lower=False, lemmas=self.lemmas, languages=self.languages
+        )
 
     @property
     def spelling(self) -> Spelling:
-        return Spelling(self.stem, self.stop_words)
+        own = self.languages if self.stop_words == OWN else tuple(filter(None, [self.stop_words]))
+        return Spelling(self.stem, own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,7 +274,7 @@ class LexicalSystem:
         return self._loaded
 
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
-        config = self.config
+        self.config = config = _set_languages(self.config, labels.ontology)
         names, depth = _collect_names(labels, config)
         found = gather_evidence(train, names, config)
         right = _mark_correct(found, labels.gold(train))
@@ -340,6 +347,7 @@ class LexicalSystem:
         The ranking model learns from the known labels as if they were new: how often their names
         occur is used, how often they are right or chosen is not.
         """
+        self.config = _set_languages(self.config, labels.ontology)
         names, depth = _collect_names(labels, self.config)
         found = gather_evidence(train, names, self.config)
         matched = np.bincount(found.columns, minlength=len(labels))
@@ -387,10 +395,46 @@ def _collect_names(labels: LabelSpace, config: LexicalConfig) -> tuple[ConceptNa
             "lexical needs an ontology: it searches for the names of its concepts",
             hint="give one with --ontology, or choose another --model",
         )
-    names = ConceptNames.of(ontology, labels.column, config.tokens, config.spelling)
+    names = ConceptNames.of(ontology, labels.column, _read_names(ontology, config), config.spelling)
     shallowest, _ = compute_depths(ontology)
     concepts = [ontology.index.get(label, len(ontology)) for label in labels.ids]
     return names, np.append(shallowest, 0)[concepts].astype(np.int64)
+
+
+def _read_names(ontology: Ontology, config: LexicalConfig) -> dict[str, TokenConfig]:
+    """Return the language tags of the names to match, and how the names of each are read.
+
+    They are the names in the languages of the documents and those without a language. Where the
+    ontology has none of these, the names in its own language are matched.
+    """
+    tags = {*ontology.names, *ontology.synonyms} - {UNDETERMINED}
+    matched = sorted(tag for tag in tags if to_code(tag) in config.languages)
+    if not matched:
+        matched = [ontology.language]
+    first = next(iter(config.languages), "")
+    return {
+        tag: read_in_language(config.tokens, to_code(tag) if tag != UNDETERMINED else first)
+        for tag in dict.fromkeys([*matched, UNDETERMINED])
+    }
+
+
+def _set_languages(config: LexicalConfig, ontology: Ontology | None) -> LexicalConfig:
+    """Return settings with languages, that of the ontology where the documents have none.
+
+    Warn where the ontology has no names in the languages of the documents.
+    """
+    if ontology is None:
+        return config
+    if not config.languages:
+        own = to_code(ontology.language)
+        return dataclasses.replace(config, languages=(own,) if own in LANGUAGES else ())
+    tags = {*ontology.names, *ontology.synonyms}
+    if UNDETERMINED not in tags and tags and not {*map(to_code, tags)} & {*config.languages}:
+        logger.warning(
+            "the vocabulary has no names in %s: its names in %s are matched, which few texts have",
+            list_names(config.languages), list_names([ontology.language]),
+        )  # fmt: skip
+    return config
 
 
 def _mark_correct(found: Evidence, gold: csr_array) -> NDArray[np.bool_]:

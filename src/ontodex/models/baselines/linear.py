@@ -24,7 +24,7 @@ from scipy.sparse import csr_array, vstack
 from ontodex.config import build, check_seed
 from ontodex.decide.calibrate import Calibration
 from ontodex.errors import UntrainedError, require
-from ontodex.features.matrix import MatrixConfig, MatrixFeatures
+from ontodex.features.matrix import LemmaConfig, MatrixFeatures
 from ontodex.io.tensors import load_csr, save_csr
 from ontodex.io.threads import count_cores, make_blocks, map_in_threads
 from ontodex.models.baselines.model_json import ModelJson, load_model_json, save_model_json
@@ -54,7 +54,7 @@ _TOLERANCE = 0.1  # liblinear's own stopping tolerance for this solver
 
 
 @dataclass(frozen=True)
-class LinearConfig(MatrixConfig):
+class LinearConfig(LemmaConfig):
     """Settings of `linear`, including those of its features."""
 
     cost: float = 1.0  # liblinear's C: weight of errors against the length of w

@@ -11,15 +11,17 @@ array step extends every open match by one token.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ontodex.features.languages import STOP_WORDS
-from ontodex.features.tokens import TokenConfig, Tokens, tokenise
+from ontodex.features.token_config import TokenConfig
+from ontodex.features.tokens import Tokens, tokenise
 from ontodex.types import Ontology
 
 Stem = Literal["plural", "none"]
@@ -39,14 +41,18 @@ class Spelling:
     """The rules by which words of names and of texts match."""
 
     stem: Stem = "plural"
-    skip: str = "en"  # language whose stop words are skipped
+    skip: tuple[str, ...] = ("en",)  # languages whose stop words are skipped
+
+    @cached_property
+    def _skipped(self) -> frozenset[str]:
+        return frozenset[str]().union(*(STOP_WORDS.get(language, ()) for language in self.skip))
 
     def normalise(self, word: str) -> str:
         """Return the form of a word, "" for a skipped one; words with equal forms match."""
         if word.isupper() and 2 <= len(word) <= _ACRONYM:
             return word
         word = word.lower()
-        if self.skip and word in STOP_WORDS[self.skip]:
+        if word in self._skipped:
             return ""
         return strip_plural(word) if self.stem == "plural" else word
 
@@ -205,20 +211,20 @@ class ConceptNames:
         cls,
         ontology: Ontology,
         column: Mapping[str, int],
-        config: TokenConfig,
+        readings: Mapping[str, TokenConfig],
         spelling: Spelling,
     ) -> ConceptNames:
         """Collect the names and synonyms of the concepts that have a column.
 
-        Names are those in the ontology's language and those without a language.
+        `readings` has the language tags whose names are taken, and how the names of each are read.
         """
         owners: dict[tuple[str, ...], dict[int, bool]] = {}
         for label, number in column.items():
             if label not in ontology:
                 continue
-            for name, is_preferred in _iterate_names(ontology, label):
+            for tag, name, is_preferred in _iterate_names(ontology, label, readings):
                 for variant in generate_variants(name):
-                    key = spelling.normalise_text(variant, config)
+                    key = spelling.normalise_text(variant, readings[tag])
                     _add(owners, key, number, is_preferred)
                     if len(key) == 2:  # "contract award" for "award of contract"
                         _add(owners, key[::-1], number, is_preferred=False)
@@ -247,11 +253,13 @@ def _add(
         concepts[number] = concepts.get(number, False) or is_preferred
 
 
-def _iterate_names(ontology: Ontology, label: str) -> Iterator[tuple[str, bool]]:
-    """Yield each name of a concept, and True for a preferred name."""
+def _iterate_names(
+    ontology: Ontology, label: str, tags: Iterable[str]
+) -> Iterator[tuple[str, str, bool]]:
+    """Yield the language tag and text of each name of a concept, and True for a preferred name."""
     i = ontology.index[label]
-    for tag in dict.fromkeys([ontology.language, "und"]):
+    for tag in tags:
         if tag in ontology.names and ontology.names[tag][i]:
-            yield ontology.names[tag][i], True
+            yield tag, ontology.names[tag][i], True
         if tag in ontology.synonyms:
-            yield from ((synonym, False) for synonym in ontology.synonyms[tag][i])
+            yield from ((tag, synonym, False) for synonym in ontology.synonyms[tag][i])

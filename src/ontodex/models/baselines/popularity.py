@@ -32,6 +32,9 @@ class PopularitySystem:
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
         self.labels = labels
 
+    def refit(self, train: Corpus, labels: LabelSpace) -> None:
+        self.labels = labels
+
     def rank(self, corpus: Corpus, k: int) -> Ranking:
         if self.labels is None:
             raise UntrainedError("popularity")

@@ -23,7 +23,8 @@ from ontodex.errors import ConfigError, RunError
 from ontodex.features import vectors
 from ontodex.features.matrix import check_kind
 from ontodex.features.phrases import Phrases, has_keywords
-from ontodex.features.tokens import Tokens, check_lemmas, tokenise_corpus
+from ontodex.features.token_config import check_lemmas
+from ontodex.features.tokens import Tokens, tokenise_corpus
 from ontodex.features.vocabulary import EncodedTexts, Vocabulary
 from ontodex.models.layers.ragged import Ragged
 from ontodex.models.levelwise.config import LevelwiseConfig

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from ontodex.features.cache import pick_settings
 from ontodex.features.matrix import MatrixConfig, MatrixFeatures
-from ontodex.features.tokens import TokenConfig, Tokens, find_doc_spans
+from ontodex.features.token_config import TokenConfig
+from ontodex.features.tokens import Tokens, find_doc_spans
 from ontodex.features.vocabulary import EncodedTexts, Vocabulary
 from ontodex.models.baselines.sparse_rows import to_csr
 from ontodex.models.layers.ragged import Ragged

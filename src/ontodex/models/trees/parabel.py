@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 from ontodex.config import build, check_least
 from ontodex.decide.calibrate import Calibration
 from ontodex.errors import UntrainedError
-from ontodex.features.matrix import MatrixConfig, MatrixFeatures
+from ontodex.features.matrix import LemmaConfig, MatrixFeatures
 from ontodex.features.tfidf import normalise_rows
 from ontodex.io.threads import count_cores, make_blocks, map_in_threads
 from ontodex.models.baselines.model_json import ModelJson, load_model_json, save_model_json
@@ -35,7 +35,7 @@ _BLOCK_DOCS = 1_024  # searched by one thread at a time (100 MiB)
 
 
 @dataclass(frozen=True)
-class ParabelConfig(MatrixConfig):
+class ParabelConfig(LemmaConfig):
     """Settings of `parabel`, including those of its features. Defaults are omikuji's."""
 
     n_trees: int = 3  # trees whose probabilities are averaged

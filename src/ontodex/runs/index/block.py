@@ -49,7 +49,7 @@ def compute_block(task: Task, docs: Sequence[Doc]) -> bytes:
     run = _load_run(task.run, task.manifest, task.device)
     # In memory, without a folder: features that a system prepares for a block are not kept.
     corpus = Corpus.of(docs, n_features=task.n_features)
-    batch = _rows(corpus.ids, choose_labels(run, corpus, task), run, task.language)
+    batch = _rows(corpus.ids, choose_labels(run, corpus, task), run, run.find_tag(task.language))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, SCHEMA) as writer:
         writer.write_batch(batch)

@@ -33,6 +33,7 @@ from ontodex.runs.index.resume import (
 )
 from ontodex.runs.index.table import table_format, write_table
 from ontodex.runs.index.workers import Block, compute_in_processes
+from ontodex.runs.languages import get_languages, warn_foreign
 from ontodex.types import Corpus
 
 MAX_WORKERS = 256  # processes on this machine
@@ -69,7 +70,8 @@ def index_documents(
         ray_engine.import_ray(ray)  # if it is missing, say so before anything is read
     run, source, files = Path(run).resolve(), Path(source), JobFiles(Path(out))
     table_format(files.out)
-    mapping = choose_mapping(source, mapping, verify_folder(run))
+    about = verify_folder(run)
+    mapping, languages = choose_mapping(source, mapping, about), get_languages(about)
     device = choose_device(device)
     manifest, key = hash_file(run / "manifest.json"), digest_source(source, mapping)
     plan = JobPlan(__version__, manifest, key, limit, threshold, language, block, device)
@@ -83,6 +85,7 @@ def index_documents(
                 remove_unknown_parts(files.parts)
             corpus, blocks, n_rejected = admit_documents(source, files.parts, block, mapping)
             write_record(files, JobRecord(plan, None))
+            warn_foreign(corpus, languages)
             task = Task(run, manifest, device, limit, threshold, language, corpus.n_features)
             _compute_parts(task, corpus, blocks, files, workers=workers, ray=ray)
             write_table([files.part(b.number) for b in blocks], files.out)

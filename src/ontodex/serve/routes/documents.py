@@ -31,6 +31,7 @@ from ontodex.serve.routes.decisions import add_name
 from ontodex.serve.routes.suggest import explain_doc, read_options
 from ontodex.serve.run_view import RunView
 from ontodex.serve.service import Service, ServiceDep, get_user
+from ontodex.types import Doc
 from ontodex.types.answers import PredictionResult
 
 router = APIRouter(prefix="/documents", route_class=BoundedRoute, tags=["documents"])
@@ -106,7 +107,8 @@ async def suggest(number: NumberPath, body: SuggestOptionsBody, service: Service
     """Suggest concepts for a document of the queue. The prediction is stored with it."""
     run = service.find_run(body.run)
     options = read_options(body, run)
-    result = await _predict_once(service, run, number)
+    doc = build_doc(await asyncio.to_thread(service.database.get_document, number))
+    result = await _predict_once(service, run, number, doc)
     verdicts = (await asyncio.to_thread(service.database.find_verdicts, [number]))[number]
     verdict_of = {row["label"]: row["verdict"] for row in verdicts}
     return {
@@ -116,17 +118,17 @@ async def suggest(number: NumberPath, body: SuggestOptionsBody, service: Service
             {**suggestion, "verdict": verdict_of.get(suggestion["label"])}
             for suggestion in run.build_suggestions(result, options)
         ],
+        "warnings": run.list_warnings(doc),
     }
 
 
-async def _predict_once(service: Service, run: RunView, number: int) -> PredictionResult:
+async def _predict_once(service: Service, run: RunView, number: int, doc: Doc) -> PredictionResult:
     """Return the stored prediction of the run in its present state, or predict and store it."""
     database, state_key = service.database, run.state_key
-    row = await asyncio.to_thread(database.get_document, number)
     stored = await asyncio.to_thread(database.get_suggestions, number, run.name, state_key)
     if stored is not None and (result := run.decode_result(stored)) is not None:
         return result
-    result = await service.batcher.predict(run.ranker_key, [build_doc(row)])
+    result = await service.batcher.predict(run.ranker_key, [doc])
     stored = run.encode_result(result)
     await asyncio.to_thread(database.store_suggestions, number, run.name, state_key, stored)
     return result
@@ -136,7 +138,7 @@ async def _predict_once(service: Service, run: RunView, number: int) -> Predicti
 async def explain(number: NumberPath, body: ExplainOptionsBody, service: ServiceDep) -> Any:
     """Return the pieces of a queued document that support a concept."""
     row = await asyncio.to_thread(service.database.get_document, number)
-    return await explain_doc(service, service.find_run(body.run), build_doc(row), body.label)
+    return await explain_doc(service, body, build_doc(row))
 
 
 def _summarize(row: Row) -> dict[str, Any]:

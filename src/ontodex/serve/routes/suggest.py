@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from ontodex.serve.json_route import BoundedRoute
 from ontodex.serve.problems import Problem
 from ontodex.serve.ranker import Ranker
-from ontodex.serve.requests import ExplainBody, SuggestBody, SuggestOptionsBody
+from ontodex.serve.requests import ExplainBody, ExplainOptionsBody, SuggestBody, SuggestOptionsBody
 from ontodex.serve.responses import ExplanationResponse, SuggestResponse
 from ontodex.serve.run_view import RunView, SuggestOptions
 from ontodex.serve.service import Service, ServiceDep
@@ -28,7 +28,11 @@ async def suggest(body: SuggestBody, service: ServiceDep) -> Any:
     docs = [document.to_doc() for document in body.documents]
     result = await service.batcher.predict(run.ranker_key, docs)
     results = [
-        {"id": doc.id, "suggestions": run.build_suggestions(result.take(row), options)}
+        {
+            "id": doc.id,
+            "suggestions": run.build_suggestions(result.take(row), options),
+            "warnings": run.list_warnings(doc),
+        }
         for row, doc in enumerate(docs)
     ]
     # A response, not a dict: FastAPI would validate a dict against the model again.
@@ -38,9 +42,7 @@ async def suggest(body: SuggestBody, service: ServiceDep) -> Any:
 @router.post("/explain", response_model=ExplanationResponse)
 async def explain(body: ExplainBody, service: ServiceDep) -> Any:
     """Return the pieces of a text that support a concept or are evidence against it."""
-    return await explain_doc(
-        service, service.find_run(body.run), body.document.to_doc(), body.label
-    )
+    return await explain_doc(service, body, body.document.to_doc())
 
 
 def read_options(body: SuggestOptionsBody, run: RunView) -> SuggestOptions:
@@ -57,10 +59,9 @@ def read_options(body: SuggestOptionsBody, run: RunView) -> SuggestOptions:
     return options
 
 
-async def explain_doc(
-    service: Service, run: RunView, doc: Doc, label: str | None
-) -> dict[str, Any]:
+async def explain_doc(service: Service, body: ExplainOptionsBody, doc: Doc) -> dict[str, Any]:
     """Return the run's explanation of one label, or of the best label, of a document."""
+    run, label = service.find_run(body.run), body.label
     if label is not None and label not in run.metadata.labels.column:
         raise Problem(404, f"the run {run.name!r} has no concept {label[:200]!r}")
 
@@ -71,11 +72,12 @@ async def explain_doc(
     return {
         "run": run.name,
         "label": explanation.label,
-        "name": explanation.name,
+        "name": run.concepts.get_name(explanation.label, body.language),
         "probability": explanation.probability,
         "text": explanation.text,
         "spans": [
             {"start": span.start, "end": span.end, "weight": span.weight}
             for span in explanation.spans
         ],
+        "warnings": run.list_warnings(doc),
     }

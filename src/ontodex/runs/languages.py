@@ -1,0 +1,86 @@
+"""The languages of a run: guessed from its documents or given, and what they decide.
+
+They decide lemmas, stop words, the names that `lexical` matches, and the language in which names
+are shown. A text in another language gets a warning.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ontodex.features.languages import (
+    find_foreign_language,
+    find_languages,
+    guess_languages,
+    list_names,
+    match_tag,
+    name_language,
+)
+from ontodex.types import Corpus, Ontology
+
+logger = logging.getLogger(__name__)
+
+_GUESS_DOCS = 1_000  # documents, evenly spaced, from which the languages of a corpus are guessed
+
+
+def find_corpus_languages(asked: Sequence[str], corpus: Corpus) -> tuple[str, ...]:
+    """Return the languages of a training corpus, as given or else guessed, and log them."""
+    if asked:
+        languages = find_languages(asked)
+        logger.info("language: %s", list_names(languages) if languages else "none, as asked for")
+        return languages
+    if not corpus.has_text:
+        return ()
+    rows = np.unique(np.linspace(0, len(corpus) - 1, _GUESS_DOCS).astype(np.int64))
+    languages = guess_languages(corpus.select(rows).texts())
+    logger.info(
+        "language: %s, guessed from the texts; --language sets it",
+        list_names(languages) if languages else "not recognised",
+    )
+    return languages
+
+
+def prefer_languages(ontology: Ontology, languages: Iterable[str]) -> Ontology:
+    """Return the ontology with its names shown in the first of these languages that it has."""
+    tags = (match_tag(language, ontology.names) for language in languages)
+    return dataclasses.replace(ontology, default_language=next(filter(None, tags), ""))
+
+
+def get_languages(about: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the languages in the manifest of a run; none for a run of version 0.2 or earlier."""
+    return tuple(about.get("languages", ()))
+
+
+def warn_foreign(corpus: Corpus, languages: tuple[str, ...]) -> None:
+    """Log the warning of `describe_foreign`."""
+    if warning := describe_foreign(corpus, languages):
+        logger.warning("%s", warning)
+
+
+def describe_foreign(corpus: Corpus, languages: tuple[str, ...]) -> str:
+    """Return a warning where documents are in a language that a run was not trained on, else ""."""
+    if not languages or not corpus.has_text:
+        return ""
+    found = Counter(find_foreign_language(text, languages) for text in corpus.texts())
+    total = found.total()
+    del found[""]
+    if not found:
+        return ""
+    (language, _), *_ = found.most_common(1)
+    known = list_names(languages)
+    if total == 1:
+        return (
+            f"the text seems to be {name_language(language)}; this run was trained on {known} "
+            "documents, so do not rely on its suggestions"
+        )
+    return (
+        f"{found.total():,} of {total:,} texts seem to be in other languages, most in "
+        f"{name_language(language)}; this run was trained on {known} documents, so do not rely "
+        "on its suggestions for them"
+    )
