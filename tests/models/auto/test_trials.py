@@ -64,5 +64,6 @@ def test_dotted_settings_belong_to_inner_tables():
         "train": {"lr": 0.1, "epochs": 2}, "width": 4,
     }  # fmt: skip
     assert make_model("attentionxml", {"train.lr": 0.25}, "cpu").config.train.lr == 0.25
+    assert make_model("linear", {}, "cpu", ("de",)).config.languages == ("de",)
     with pytest.raises(ConfigError, match="has no setting 'widht'"):
         make_model("kernel", {"widht": 1}, "cpu")
