@@ -59,7 +59,7 @@ ARROWS: dict[str, set[str]] = {
     "runs.recipe": BASE | {"corpora", "ontology", "models.interface", "decide",
                            "training.clock", "training.distributed", "runs"},
     "runs.retrain": BASE | {"corpora", "runs"},
-    "runs.migrate": BASE | {"models", "ontology", "decide", "runs"},
+    "runs.migrate": BASE | {"features.token_config", "models", "ontology", "decide", "runs"},
     "runs.tune": BASE | {"corpora", "ontology.open", "models", "runs"},
     "runs.settings_reference": BASE | {"models", "decide", "runs.settings"},
     "runs.export": BASE | {"features.token_config", "features.tokens", "models.interface", "runs"},

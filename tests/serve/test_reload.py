@@ -16,10 +16,10 @@ from ontodex.serve.run_view import RunView
 from ontodex.types import Corpus, Doc
 
 NEWTS = Corpus.of(
-    Doc(f"n{i}", {"text": f"a newt crawls through wet moss {i}"}, (), ("newt",)) for i in range(6)
+    Doc(f"n{i}", {"text": f"newts brake in wet moss {i}"}, (), ("newt",)) for i in range(6)
 )
-ROAD = "http://e.org/road"  # the only training documents with the word "a"
-BODY = {"documents": [{"text": "a newt in wet moss"}], "limit": 1}
+ROAD = "http://e.org/road"  # the only training documents with the word "brake"
+BODY = {"documents": [{"text": "newts brake in wet moss"}], "limit": 1}
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_an_updated_run_is_served_after_a_reload_and_the_old_one_after_going_bac
 
 
 def test_stored_suggestions_are_those_of_the_served_version(client, folder):
-    client.post("/documents", json={"documents": [{"text": "a newt in wet moss"}]})
+    client.post("/documents", json={"documents": [{"text": "newts brake in wet moss"}]})
     (found,) = client.post("/documents/1/suggest", json={"limit": 1}).json()["suggestions"]
     assert found["label"] == ROAD
     update_run(folder, NEWTS)

@@ -13,6 +13,7 @@ from typer import Argument, Option
 import ontodex
 from ontodex.cli.app import (
     Device,
+    DocumentLanguage,
     Json,
     Keywords,
     NameLanguage,
@@ -47,6 +48,7 @@ def train(
         Option("--dev", help="Else a tenth of train decides settings, and is learned then."),
     ] = None,
     ontology: OntologyPath = None,
+    language: DocumentLanguage = None,
     runs: Annotated[
         list[Path] | None,
         Option("--runs", metavar="RUN...", help="For consensus: runs to choose members from."),

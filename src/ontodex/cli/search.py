@@ -24,6 +24,7 @@ def auto(
     out: Annotated[Path, Option("--out", help="Run folder to write.")],
     dev: Annotated[Path | None, Option("--dev", help="Else a tenth of train is set aside.")] = None,
     ontology: OntologyPath = None,
+    language: DocumentLanguage = None,
     budget: Budget = "10m",
     max_latency: Annotated[
         str, Option(metavar="TIME", help="Most time for one document, as 50ms.")

@@ -22,6 +22,7 @@ from ontodex.decide.decision import Decision
 from ontodex.decide.per_label import PerLabel
 from ontodex.decide.threshold import NO_EVIDENCE
 from ontodex.errors import RunError
+from ontodex.features.token_config import set_languages
 from ontodex.io.files import replace_folder, write_text
 from ontodex.io.temporary import temporary_folder
 from ontodex.models.baselines.lexical import LexicalSystem
@@ -145,6 +146,7 @@ def _make_names(
     lexical = _find_lexical(run)
     own = lexical.model if lexical is not None else None
     config_ = own.config if isinstance(own, LexicalSystem) else LexicalSystem.Config()
+    config_ = set_languages(config_, run.languages)
     recorded = run.about["train"].get("path", "")
     if train is not None or (recorded and Path(recorded).exists()):
         corpus = map_labels(open_sources(run, train).train, _drop_none(targets))

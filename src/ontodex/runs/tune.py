@@ -25,6 +25,7 @@ from ontodex.models.auto.trials import TrialRunner, nest_settings
 from ontodex.ontology.open import read_ontology
 from ontodex.runs.documents import choose_mapping, match_labels
 from ontodex.runs.folder import is_finished, load_config, verify_folder
+from ontodex.runs.languages import find_corpus_languages
 from ontodex.runs.recipe import train as train_run
 from ontodex.runs.run import RANKS, Run
 from ontodex.runs.settings import resolve
@@ -73,7 +74,10 @@ def tune_run(
     fitted, held_out = set_aside(corpus) if dev is None else (corpus, dev)
     labels = LabelSpace.of(fitted, ontology, min_count=resolve(tables).labels.min_count)
     work = out.with_name(f".{out.name}.tune-{corpus.key[:12]}")
-    runner = TrialRunner(work, labels, device=choose_device(device), depth=RANKS)
+    languages = find_corpus_languages(resolve(tables).train.languages, corpus)
+    runner = TrialRunner(
+        work, labels, device=choose_device(device), depth=RANKS, languages=languages
+    )
     rungs = make_rungs(fitted, held_out, labels, folds=0, seed=seed)
     search = Search(runner, rungs, clock, documents=len(fitted) + len(held_out), final_fits=2)
     best = halve(search, name, list_configurations(name, start, corpus.kind, seed=seed))

@@ -347,6 +347,7 @@ class LexicalSystem:
         The ranking model learns from the known labels as if they were new: how often their names
         occur is used, how often they are right or chosen is not.
         """
+        self.config = _set_languages(self.config, labels.ontology)
         names, depth = _collect_names(labels, self.config)
         found = gather_evidence(train, names, self.config)
         matched = np.bincount(found.columns, minlength=len(labels))
