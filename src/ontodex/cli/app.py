@@ -40,6 +40,14 @@ OntologyPath = Annotated[Path | None, Option("--ontology", help="Ontology file, 
 Keywords = Annotated[
     list[str] | None, Option("--keyword", help="A keyword of the author's. May be repeated.")
 ]
+DocumentLanguage = Annotated[
+    list[str] | None,
+    Option(
+        "--language",
+        help="Language of the documents, a code or a name; else guessed. May be repeated; "
+        "`none` reads words as they are.",
+    ),
+]
 NameLanguage = Annotated[
     str | None, Option("--language", help="Language of the names: a code or a name.")
 ]

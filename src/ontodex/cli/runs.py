@@ -54,13 +54,6 @@ def train(
         Option("--runs", metavar="RUN...", help="For consensus: runs to choose members from."),
     ] = None,
     more_runs: Annotated[list[Path] | None, Argument(hidden=True)] = None,
-    language: Annotated[
-        list[str] | None,
-        Option(
-            help="Language of the documents, a code or a name; else guessed. May be repeated; "
-            "`none` reads words as they are."
-        ),
-    ] = None,
     config: Annotated[Path | None, Option("--config", help="Settings as TOML.")] = None,
     set_: Set = None,
     device: Device = "auto",

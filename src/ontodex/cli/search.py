@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 import ontodex
-from ontodex.cli.app import Device, Json, OntologyPath, Set, app, print_answer
+from ontodex.cli.app import Device, DocumentLanguage, Json, OntologyPath, Set, app, print_answer
 from ontodex.cli.fields import takes_fields
 from ontodex.field_mapping import FieldMapping
 
@@ -53,6 +53,7 @@ def auto(
         dev=dev,
         ontology=ontology,
         out=out,
+        language=language or None,
         device=device,
         config=tables,
         mapping=mapping,

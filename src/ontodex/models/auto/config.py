@@ -18,7 +18,6 @@ class AutoConfig:
     languages: tuple[str, ...] = ()  # of the documents; [train] languages sets them
     folds: int = 0  # of cross-validation; 0 = 5 where dev has under 500 documents, else dev alone
     depth: int = 100  # ranks taken from each member
-    languages: tuple[str, ...] = ()  # of the documents; [train] languages sets them
     seed: int = 1  # of the folds and of the documents of small trials
 
     def __post_init__(self) -> None:

@@ -25,7 +25,6 @@ from scipy.sparse import csr_array
 from ontodex.config import Table, build, merge_tables
 from ontodex.errors import OntodexError
 from ontodex.evaluation.ranking import Metric, f1, ndcg, score_documents
-from ontodex.features.token_config import set_languages
 from ontodex.io.files import replace_folder, write_text
 from ontodex.models import find_model
 from ontodex.models.auto.rungs import Rung, Split
