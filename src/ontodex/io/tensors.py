@@ -252,7 +252,7 @@ def _cut(array: Array, limit: int) -> list[Array]:
 
 def load_tensor_file(path: Path, specs: Specs, sizes: Sizes | None = None) -> dict[str, Array]:
     """Read one safetensors file that has no index, and check it as `load_tensors` does."""
-    tensors = _map_shard(path)
+    tensors = map_tensor_file(path)
     check_tensors(path, tensors, specs, sizes)
     return tensors
 
@@ -265,7 +265,7 @@ def read_tensors(folder: Path, name: str) -> dict[str, Array]:
     """
     index = _read_index(_index_path(folder, name))
     shards = {
-        number: _map_shard(_shard_path(folder, name, number))
+        number: map_tensor_file(_shard_path(folder, name, number))
         for number in sorted({number for numbers in index.values() for number in numbers})
     }
     tensors: dict[str, Array] = {}
@@ -291,7 +291,7 @@ def _read_index(path: Path) -> dict[str, list[int]]:
     return index
 
 
-def _map_shard(path: Path) -> dict[str, Array]:
+def map_tensor_file(path: Path) -> dict[str, Array]:
     """Return the arrays of a safetensors file as views into one memory map."""
     from safetensors import SafetensorError, safe_open
 

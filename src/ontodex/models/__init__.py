@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MODELS = {
     "popularity": "ontodex.models.baselines.popularity:PopularitySystem",
     "lexical": "ontodex.models.baselines.lexical:LexicalSystem",
+    "semantic": "ontodex.models.semantic.system:SemanticSystem",
     "knn": "ontodex.models.baselines.knn:KnnSystem",
     "kernel": "ontodex.models.baselines.kernel:KernelSystem",
     "linear": "ontodex.models.baselines.linear:LinearSystem",

@@ -1,0 +1,304 @@
+"""Rank concepts by the similarity of their names and the text, as a pretrained encoder sees it.
+
+    names of concepts ─ vectors ┐
+    title, windows of the text ─ vectors ─ similarity (n,l) ─ standardised by concept ─ P(label)
+
+The similarity of a document and a concept is that of the title and its best name, plus that of the
+best window and its best name. Some names are near to every text. So the similarity is standardised
+by its mean and deviation over some training documents: a concept counts where it is nearer than
+usual. No label is learned; concepts without training documents compete with all others.
+See docs/papers/semantic.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from ontodex.config import Table, build, check_least, check_range
+from ontodex.decide.calibrate import Calibration
+from ontodex.errors import ConfigError, RunError, UntrainedError
+from ontodex.features.word_pieces import WordPieces
+from ontodex.io.files import write_text
+from ontodex.io.json_schema import load_json
+from ontodex.io.tensors import TensorSpec, load_tensors, save_tensors
+from ontodex.models.layers.bert import Bert, BertConfig
+from ontodex.models.pretrained import PretrainedEncoder, load_encoder
+from ontodex.models.readers import check_text
+from ontodex.models.semantic.text_vectors import TextVectors, Vectors
+from ontodex.models.weights import extract_weights, load_network, save_network, set_weights
+from ontodex.types import Corpus, Doc, LabelSpace, Ranking
+from ontodex.types.answers import Span
+
+_AT_ONCE = 64  # documents ranked at once: their similarities to all names are in memory
+_DEV_RANKS = 50
+_DEV_DOCS = 500  # dev documents that calibrate
+_SPREAD = 4.0  # standard deviations that are a score of one half
+
+
+@dataclass(frozen=True)
+class SemanticConfig:
+    """Settings of `semantic`."""
+
+    encoder: str = ""  # folder of a pretrained encoder: config.json, model.safetensors, ...
+    window: int = 60  # words of a window
+    windows: int = 10  # windows read of a document
+    background: int = 500  # training documents over which similarities are standardised
+
+    def __post_init__(self) -> None:
+        check_least(self, 1, "window", "windows")
+        check_least(self, 2, "background")
+        check_range(self, 1, 10_000, "window", "windows")
+
+
+class Passage(NamedTuple):
+    """A piece of a document's text."""
+
+    start: int
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class NameVectors:
+    """The vectors of all names; a concept may have several."""
+
+    owner: NDArray[np.int64]  # (names,): column of each name, rising
+    vectors: Vectors  # (names, d)
+
+    def compare(self, vectors: Vectors, n_columns: int) -> Vectors:
+        """Return (n, columns): the product with the best name of each concept, -1 without names."""
+        best = np.full((len(vectors), n_columns), -1.0, np.float32)
+        if len(self.owner):
+            starts = np.flatnonzero(np.diff(self.owner, prepend=-1))
+            products = vectors @ self.vectors.T  # (n, names)
+            best[:, self.owner[starts]] = np.maximum.reduceat(products, starts, axis=1)
+        return best
+
+
+class SemanticSystem:
+    """Suggests concepts whose names mean what the text says."""
+
+    Config = SemanticConfig
+
+    def __init__(self, config: SemanticConfig, *, device: str = "cpu") -> None:
+        self.config, self.device = config, torch.device(device)
+        self.encoder: PretrainedEncoder | None = None
+        self.n_columns = 0
+        self.calibration = Calibration.identity()
+
+    def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
+        check_text(train)
+        if not self.config.encoder:
+            raise ConfigError(
+                "semantic needs a pretrained encoder",
+                hint="ontodex data get minilm DIR, then --set model.encoder=DIR",
+            )
+        encoder = load_encoder(self.config.encoder)
+        # Half precision, as in the run folder: a loaded run gives the same answers.
+        set_weights(encoder.network, extract_weights(encoder.network))
+        self._use(encoder)
+        self.names = self._encode_names(labels, range(len(labels)))
+        self.background = self._encode_documents(
+            train.select(_spread_rows(train, self.config.background))
+        )
+        self._standardise(len(labels))
+        if len(dev):
+            some = dev.select(_spread_rows(dev, _DEV_DOCS))
+            self.calibration = Calibration.fit(self._rank(some, _DEV_RANKS), labels.gold(some))
+
+    def _use(self, encoder: PretrainedEncoder) -> None:
+        self.encoder = encoder
+        longest = encoder.config.max_position_embeddings
+        self.text_vectors = TextVectors(
+            encoder, min(2 * self.config.window + 2, longest), self.device
+        )
+
+    def _encode_names(self, labels: LabelSpace, columns: Iterable[int]) -> NameVectors:
+        pairs = [(column, name) for column in columns for name in _list_names(labels, column)]
+        vectors = self.text_vectors.encode([name for _, name in pairs], "names")
+        return NameVectors(np.array([column for column, _ in pairs], np.int64), _round(vectors))
+
+    def _encode_documents(self, corpus: Corpus) -> tuple[Vectors, NDArray[np.int64]]:
+        """Return the vectors of all passages, and where each document begins among them. The first
+        passage of a document is its title."""
+        passages = [split_passages(doc, self.config) for doc in corpus]
+        texts = [passage.text for parts in passages for passage in parts]
+        offsets = np.cumsum([0, *map(len, passages)], dtype=np.int64)
+        return _round(self.text_vectors.encode(texts)), offsets
+
+    def _compare(self, documents: tuple[Vectors, NDArray[np.int64]]) -> Vectors:
+        """Return (n, columns): the similarity of the title plus that of the best window."""
+        vectors, offsets = documents
+        found = []
+        for start in range(0, len(offsets) - 1, _AT_ONCE):
+            some = offsets[start : start + _AT_ONCE + 1]
+            each = self.names.compare(vectors[some[0] : some[-1]], self.n_columns)
+            first = some[:-1] - some[0]
+            # Every document has a title and at least one window.
+            windows = np.delete(each, first, axis=0)
+            found.append(
+                each[first] + np.maximum.reduceat(windows, first - np.arange(len(first)), axis=0)
+            )
+        return np.concatenate([np.empty((0, self.n_columns), np.float32), *found])
+
+    def _standardise(self, n_columns: int) -> None:
+        """Learn mean and deviation of each concept's similarity over the background."""
+        self.n_columns = n_columns
+        similarity = self._compare(self.background)
+        self.mean, self.deviation = similarity.mean(axis=0), similarity.std(axis=0) + 1e-3
+
+    def _rank(self, corpus: Corpus, k: int) -> Ranking:
+        """Return the k best concepts, not calibrated."""
+        check_text(corpus)
+        similarity = self._compare(self._encode_documents(corpus))
+        scores = expit((similarity - self.mean) / self.deviation - _SPREAD)
+        scores[:, np.setdiff1d(np.arange(self.n_columns), self.names.owner)] = 0.0
+        return Ranking.top(scores, k)
+
+    def rank(self, corpus: Corpus, k: int) -> Ranking:
+        self._check_fitted()
+        return self.calibration.apply(self._rank(corpus, k))
+
+    def _check_fitted(self) -> None:
+        if self.encoder is None:
+            raise UntrainedError("semantic")
+
+    def explain(self, doc: Doc, column: int) -> Sequence[Span]:
+        """Return the words of the window that is nearest to a name of the concept, each with its
+        part of the similarity."""
+        self._check_fitted()
+        own = self.names.vectors[self.names.owner == column]
+        if not len(own):
+            return []
+        windows = split_passages(doc, self.config)[1:]
+        products = self.text_vectors.encode([window.text for window in windows]) @ own.T
+        best, name = np.unravel_index(int(products.argmax()), products.shape)
+        parts = self.text_vectors.explain(windows[best].text, own[name])
+        start = windows[best].start
+        return [Span(start + first, start + last, weight) for first, last, weight in parts]
+
+    def save(self, folder: Path) -> None:
+        self._check_fitted()
+        assert self.encoder is not None
+        about = {
+            "settings": {**dataclasses.asdict(self.config), "encoder": ""},
+            "shape": dataclasses.asdict(self.encoder.config),
+            "calibration": self.calibration.to_json(),
+        }
+        write_text(folder / "semantic.json", json.dumps(about, indent=1) + "\n")
+        save_network(folder, "encoder", self.encoder.network)
+        self.encoder.pieces.save(folder / "tokenizer.json")
+        background, offsets = self.background
+        tensors: dict[str, NDArray[Any]] = {
+            "owner": self.names.owner,
+            "names": self.names.vectors.astype(np.float16),
+            "background": background.astype(np.float16),
+            "offsets": offsets,
+        }
+        save_tensors(folder, "vectors", tensors)
+
+    @classmethod
+    def load(cls, folder: Path, labels: LabelSpace, *, device: str = "cpu") -> Self:
+        about = load_json(folder / "semantic.json", _SemanticJson)
+        system = cls(build(SemanticConfig, about.settings, "model"), device=device)
+        with torch.device("meta"):
+            network = Bert(about.shape)
+        load_network(folder, "encoder", network)
+        pieces = WordPieces.load(folder / "tokenizer.json")
+        system._use(PretrainedEncoder(about.shape, network, pieces))
+        system.calibration = about.calibration
+        system._load_vectors(folder, labels)
+        return system
+
+    def _load_vectors(self, folder: Path, labels: LabelSpace) -> None:
+        """Read the vectors; concepts that the ontology has gained since get theirs now."""
+        sizes = {"width": self.text_vectors.width}
+        arrays = load_tensors(folder, "vectors", _specs(len(labels)), sizes)
+        owner, offsets = arrays["owner"], arrays["offsets"]
+        _check_rising(folder, owner, offsets, len(arrays["background"]))
+        known = NameVectors(owner, arrays["names"].astype(np.float32))
+        new = self._encode_names(labels, range(int(owner.max(initial=-1)) + 1, len(labels)))
+        self.names = NameVectors(
+            np.concatenate([known.owner, new.owner]), np.concatenate([known.vectors, new.vectors])
+        )
+        self.background = arrays["background"].astype(np.float32), offsets
+        self._standardise(len(labels))
+
+
+def _list_names(labels: LabelSpace, column: int) -> list[str]:
+    ontology, label = labels.ontology, labels.ids[column]
+    if ontology is None or label not in ontology:
+        return []
+    tags = (ontology.language, "und")
+    names = [name for tag, name in ontology.names_of(label).items() if tag in tags]
+    synonyms = ontology.synonyms_by_language(label).items()
+    return list(
+        dict.fromkeys([*names, *(one for tag, own in synonyms if tag in tags for one in own)])
+    )
+
+
+def split_passages(doc: Doc, config: SemanticConfig) -> list[Passage]:
+    """Return the title and the windows of a document, at least one of each.
+
+    The title is the first field; where it is the only one, the first window stands for it.
+    """
+    text = doc.text
+    words = list(islice(re.finditer(r"\S+", text), config.window * config.windows))
+    windows = [
+        Passage(some[0].start(), text[some[0].start() : some[-1].end()])
+        for some in (words[i : i + config.window] for i in range(0, len(words), config.window))
+    ] or [Passage(0, "")]
+    first = next(iter(doc.fields.values()), "")
+    has_title = len(doc.fields) > 1 and bool(first.strip())
+    return [Passage(0, first) if has_title else windows[0], *windows]
+
+
+def _round(vectors: Vectors) -> Vectors:
+    """Return the vectors as they are after saving and loading, in half precision."""
+    return vectors.astype(np.float16).astype(np.float32)
+
+
+def _spread_rows(corpus: Corpus, most: int) -> NDArray[np.int64]:
+    """Return at most `most` rows, evenly spread over the corpus."""
+    return np.unique(np.linspace(0, len(corpus) - 1, min(most, len(corpus))).astype(np.int64))
+
+
+@dataclass(frozen=True)
+class _SemanticJson:
+    """The fields of semantic.json."""
+
+    settings: Table
+    shape: BertConfig
+    calibration: Calibration
+
+
+def _specs(n_columns: int) -> dict[str, TensorSpec]:
+    return {
+        "owner": TensorSpec(("names",), "int", minimum=0, maximum=n_columns - 1),
+        "names": TensorSpec(("names", "width"), "float16", minimum=-1.01, maximum=1.01),
+        "background": TensorSpec(("passages", "width"), "float16", minimum=-1.01, maximum=1.01),
+        "offsets": TensorSpec((None,), "int", minimum=0),
+    }
+
+
+def _check_rising(
+    folder: Path, owner: NDArray[np.int64], offsets: NDArray[np.int64], n_passages: int
+) -> None:
+    """Refuse names that are not sorted by concept, and documents without a title and a window."""
+    has_two = len(offsets) > 1 and np.all(np.diff(offsets) >= 2)
+    if np.any(np.diff(owner) < 0) or not has_two or offsets[0] or offsets[-1] != n_passages:
+        raise RunError(
+            f"{folder / 'vectors.safetensors'}: names or documents are not in order",
+            hint="copy the run folder again, or train again",
+        )

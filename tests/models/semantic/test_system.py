@@ -1,0 +1,133 @@
+"""`semantic`: similarity of names and texts by hand, passages, new concepts, explanations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ontodex.errors import ConfigError, RunError
+from ontodex.models.semantic.system import (
+    NameVectors,
+    Passage,
+    SemanticConfig,
+    SemanticSystem,
+    split_passages,
+)
+from ontodex.ontology.graph import Concept, build_ontology
+from ontodex.types import Corpus, Doc, LabelSpace
+from tiny_encoder import write_tiny_encoder
+
+TEXTS = ["trout in the cold river", "old oak and young oak", "bread from the oven", "cold bread"]
+CONCEPTS = [
+    Concept("fish", {"en": "trout"}, {"en": ["river", "fish of the river"]}),
+    Concept("oak", {"en": "oak"}),
+    Concept("bread", {"en": "bread"}),
+    Concept("cold", {"en": "cold"}),
+]
+TRAIN = Corpus.of(
+    Doc(str(i), {"title": text, "text": f"{text} the the"}, (), (label,))
+    for i, (text, label) in enumerate(zip(TEXTS, ("fish", "oak", "bread", "bread"), strict=True))
+)
+LABELS = LabelSpace.of(TRAIN, build_ontology(CONCEPTS))
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> SemanticSystem:
+    words = [*TEXTS, "the fish glacier of"]
+    encoder = write_tiny_encoder(tmp_path_factory.mktemp("encoder"), words)
+    fresh = SemanticSystem(SemanticConfig(encoder=str(encoder), window=3, background=4))
+    fresh.fit(TRAIN, Corpus.of([]), LABELS)
+    return fresh
+
+
+def similarity_by_loops(system: SemanticSystem, doc: Doc, column: int) -> float:
+    names = system.names.vectors[system.names.owner == column]
+    title, *windows = (
+        system.text_vectors.encode([passage.text])[0]
+        for passage in split_passages(doc, system.config)
+    )
+    best_window = max(float(window @ name) for window in windows for name in names)
+    return max(float(title @ name) for name in names) + best_window
+
+
+def test_scores_are_similarities_standardised_over_training_documents(system):
+    doc = Doc("x", {"title": "cold river", "text": "the young trout and the old bread oven"})
+    expected = []
+    for column in range(4):
+        usual = [similarity_by_loops(system, other, column) for other in TRAIN]
+        score = (similarity_by_loops(system, doc, column) - np.mean(usual)) / (np.std(usual) + 1e-3)
+        expected.append(1 / (1 + np.exp(4 - score)))
+    ranking = system.rank(Corpus.of([doc]), 4)
+    assert ranking.columns[0].tolist() == np.argsort(expected)[::-1].tolist()
+    assert ranking.probabilities[0] == pytest.approx(sorted(expected, reverse=True), rel=0.02)
+
+
+def test_a_concept_is_as_near_as_its_best_name():
+    names = NameVectors(np.array([0, 0, 2]), np.array([[1, 0], [0, 1], [0.6, 0.8]], np.float32))
+    found = names.compare(np.array([[0.6, 0.8], [1, 0]], np.float32), 4)
+    np.testing.assert_allclose(found, [[0.8, -1, 1.0, -1], [1.0, -1, 0.6, -1]])
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"title": "A b", "text": "c d\n e"}, [(0, "A b"), (0, "A b\nc"), (4 + 2, "d\n e")]),
+        ({"text": "a b"}, [(0, "a b"), (0, "a b")]),
+        ({"title": " ", "text": "a"}, [(2, "a"), (2, "a")]),
+        ({"text": ""}, [(0, ""), (0, "")]),
+        ({"text": "a b c d e f g h"}, [(0, "a b c"), (0, "a b c"), (6, "d e f")]),
+    ],
+)
+def test_passages_are_the_title_and_the_windows(fields, expected):
+    found = split_passages(Doc("x", fields), SemanticConfig(window=3, windows=2))
+    assert found == [Passage(*pair) for pair in expected]
+
+
+def test_the_words_of_an_explanation_add_up_to_the_similarity(system):
+    doc = Doc("x", {"text": "the trout oven"})
+    spans = system.explain(doc, LABELS.column["fish"])
+    assert [doc.text[span.start : span.end] for span in spans] == ["the", "trout", "oven"]
+    own = system.names.vectors[system.names.owner == LABELS.column["fish"]]
+    vector = system.text_vectors.encode([doc.text])[0]
+    parts = system.text_vectors.explain(doc.text, own[int((own @ vector).argmax())])
+    assert [span.weight for span in spans] == [weight for *_, weight in parts]
+    ends = system.text_vectors.pieces.encode([""], window=5, n_windows=1)[0]
+    assert len(ends) == 2  # [CLS] and [SEP] have the rest of the sum
+    assert sum(weight for *_, weight in parts) < float((own @ vector).max()) + 1
+
+
+def test_a_concept_without_names_is_never_suggested(system):
+    labels = LabelSpace.of(TRAIN)  # no ontology: no names
+    fresh = SemanticSystem(system.config)
+    fresh.fit(TRAIN, Corpus.of([]), labels)
+    assert not fresh.rank(TRAIN, 3).probabilities.any()
+    assert fresh.explain(TRAIN[0], 0) == []
+
+
+def test_a_concept_that_the_ontology_gains_is_suggested_without_training(system, tmp_path):
+    system.save(tmp_path)
+    more = build_ontology([*CONCEPTS, Concept("ice", {"en": "glacier"})])
+    labels = LabelSpace((*LABELS.ids, "ice"), np.append(LABELS.frequency, 0), 4, more)
+    loaded = SemanticSystem.load(tmp_path, labels)
+    doc = Corpus.of([Doc("x", {"text": "glacier glacier glacier"})])
+    assert loaded.rank(doc, 1).columns[0, 0] == 4
+    np.testing.assert_array_equal(
+        SemanticSystem.load(tmp_path, LABELS).rank(TRAIN, 4).columns, system.rank(TRAIN, 4).columns
+    )
+
+
+def test_without_an_encoder_the_message_says_how_to_get_one():
+    with pytest.raises(ConfigError, match="needs a pretrained encoder") as caught:
+        SemanticSystem(SemanticConfig()).fit(TRAIN, TRAIN, LABELS)
+    assert "ontodex data get minilm" in caught.value.hint
+
+
+def test_vectors_out_of_order_are_refused(system, tmp_path):
+    from ontodex.io.tensors import read_tensors, save_tensors
+
+    system.save(tmp_path)
+    arrays = {name: array.copy() for name, array in read_tensors(tmp_path, "vectors").items()}
+    for name in ("owner", "offsets"):
+        save_tensors(tmp_path, "vectors", arrays | {name: arrays[name][::-1].copy()})
+        with pytest.raises(RunError, match="not in order"):
+            SemanticSystem.load(tmp_path, LABELS)
