@@ -12,7 +12,7 @@ $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[all]' \
 	    pytest pytest-xdist hypothesis ruff mypy scipy-stubs pre-commit build hatchling \
-	    playwright axe-playwright-python annif-client schemathesis httpx2 requests
+	    playwright axe-playwright-python annif-client schemathesis httpx2 requests transformers
 	touch $(STAMP)
 
 demo: setup
