@@ -85,7 +85,7 @@ def convert_onnx(graph: bytes, data: bytes) -> dict[str, NDArray[Any]]:
     The exporter keeps the names of vectors and tables. A matrix has a number for a name, is stored
     transposed, and is known by the named bias that is added to its product.
     """
-    onnx = require("onnx", extra="export", purpose="the encoder e5-small")
+    onnx = require("onnx", extra="onnx", purpose="the encoder e5-small")
     model = onnx.ModelProto.FromString(graph)
     stored = {tensor.name: _read_tensor(tensor, data) for tensor in _list_floats(model.graph)}
     named = {name: value for name, value in stored.items() if name.endswith((".weight", ".bias"))}
