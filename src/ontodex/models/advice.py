@@ -9,6 +9,7 @@ ADVICE = {
     "linear": "the strongest single system on a CPU; one classifier for each label",
     "bonsai": "wide label trees: faster than linear with tens of thousands of labels",
     "parabel": "deep label trees: the fastest to train with very many labels",
+    "semantic": "compares names and texts by meaning; needs a pretrained encoder",
     "lexical": "finds names of concepts in texts; knows concepts without training documents",
     "kernel": "kernel regression: for up to ten thousand documents, trained in seconds",
     "knn": "labels of the most similar documents; takes new documents without training",

@@ -81,8 +81,11 @@ def _settings_to_store(settings: Any) -> Table:
 
 def list_needed_paths(settings: Any) -> list[str]:
     """List the files and folders that settings of a system name, those marked `path: True`."""
-    marked = [f.name for f in dataclasses.fields(settings) if f.metadata.get("path")]
-    return [path for name in marked for path in getattr(settings, name)]
+    marked = [
+        getattr(settings, f.name) for f in dataclasses.fields(settings) if f.metadata.get("path")
+    ]
+    paths = [[value] if isinstance(value, str) else value for value in marked]
+    return [path for some in paths for path in some if path]
 
 
 def merge_keywords(

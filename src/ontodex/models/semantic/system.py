@@ -16,7 +16,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -51,7 +51,7 @@ _SPREAD = 4.0  # standard deviations that are a score of one half
 class SemanticConfig:
     """Settings of `semantic`."""
 
-    encoder: str = ""  # folder of a pretrained encoder: config.json, model.safetensors, ...
+    encoder: str = field(default="", metadata={"path": True})  # folder of a pretrained encoder
     window: int = 60  # words of a window
     windows: int = 10  # windows read of a document
     background: int = 500  # training documents over which similarities are standardised
