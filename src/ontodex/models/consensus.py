@@ -382,6 +382,9 @@ class Consensus:
         """Return no plots: those of the members are in their own reports."""
         return ()
 
+    def report_pages(self) -> dict[str, str]:
+        return {}
+
     @classmethod
     def load(cls, folder: Path, labels: LabelSpace, *, device: str = "cpu") -> Self:
         about = load_json(folder / "consensus.json", _ConsensusJson)

@@ -6,14 +6,11 @@ class. A system's constructor takes its settings (the frozen dataclass in its `C
 name, and nothing learned.
 
     Explains    weights of words for a label
-    Attends     attention of a label to words
     Updates     takes new documents without training
     Refits      trains again on train and dev together
     Resumes     continues an interrupted training
     Decides     predicts label sets by itself
-    Describes   reports its levels, plots and inputs
-    Reports     writes pages about its training
-    Exports     writes itself as an ONNX graph
+    Describes   reports its levels, plots, pages and inputs
 """
 
 from __future__ import annotations
@@ -61,15 +58,6 @@ class Explains(Protocol):
     def explain(self, doc: Doc, column: int) -> Sequence[Span]:
         """Return the pieces of the text that support a label (weight > 0) or are evidence against
         it, in text order."""
-        ...
-
-
-@runtime_checkable
-class Attends(Protocol):
-    """A system whose labels attend to words."""
-
-    def attend(self, doc: Doc, column: int) -> Sequence[Span]:
-        """Return the attention of a label to each word, in text order; the weights sum to 1."""
         ...
 
 
@@ -126,7 +114,7 @@ class Decides(Protocol):
 
 @runtime_checkable
 class Describes(Protocol):
-    """A system that reports its levels, plots and inputs."""
+    """A system that reports its levels, plots, pages and inputs."""
 
     @classmethod
     def reads_keywords(cls, folder: Path) -> bool:
@@ -142,24 +130,6 @@ class Describes(Protocol):
         """Return the plots of the system for report.html."""
         ...
 
-
-@runtime_checkable
-class Reports(Protocol):
-    """A system that has pages about its training, for people."""
-
     def report_pages(self) -> Mapping[str, str]:
-        """Return the pages of the run folder, HTML by file name."""
-        ...
-
-
-@runtime_checkable
-class Exports(Protocol):
-    """A system that other programs can run, without ontodex."""
-
-    def to_onnx(self) -> bytes:
-        """Return an ONNX file: `tokens` of one document in, `probabilities` of all columns out."""
-        ...
-
-    def token_settings(self) -> dict[str, Any]:
-        """Return the settings by which a text becomes `tokens`."""
+        """Return the pages about the training for the run folder, HTML by file name."""
         ...

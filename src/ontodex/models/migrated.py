@@ -146,6 +146,9 @@ class Migrated:
         """Return no plots: those of the old system are about old columns."""
         return ()
 
+    def report_pages(self) -> dict[str, str]:
+        return {}
+
 
 def _list_pairs(
     ranking: Ranking, columns: NDArray[np.int64]

@@ -14,7 +14,7 @@ from ontodex.errors import ConfigError, RunError
 from ontodex.features.token_config import TokenConfig
 from ontodex.features.tokens import tokenise
 from ontodex.io.files import open_atomic, write_text
-from ontodex.models.interface import Exports
+from ontodex.models.baselines.linear import LinearSystem
 from ontodex.runs.run import Run, load
 
 TARGETS = ("onnx",)
@@ -30,7 +30,7 @@ def export_run(run: Run | str | Path, out: str | Path, to: str = "onnx") -> list
     if to not in TARGETS:
         raise ConfigError(f"--to {to}: a run can be exported to {', '.join(TARGETS)}")
     run, out = run if isinstance(run, Run) else load(run), Path(out)
-    if not isinstance(run.model, Exports):
+    if not isinstance(run.model, LinearSystem):
         raise RunError(
             f"the system {run.settings.name!r} cannot be exported to ONNX",
             hint="`linear` can; every other run is used through the service or in Python",

@@ -20,7 +20,7 @@ from ontodex.errors import DataError
 from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.device import choose_device, describe_machine, describe_thread_limit
 from ontodex.io.files import write_text
-from ontodex.models.interface import Decides, Model, Refits, Reports, Resumes
+from ontodex.models.interface import Decides, Describes, Model, Refits, Resumes
 from ontodex.ontology.open import read_ontology, write_ontology
 from ontodex.runs.claim import LOCK, claim_data, claim_folder, remove_work
 from ontodex.runs.documents import match_labels
@@ -282,7 +282,7 @@ def _save(
 
     (out / "model").mkdir(exist_ok=True)
     model.save(out / "model")
-    if isinstance(model, Reports):
+    if isinstance(model, Describes):
         for name, page in model.report_pages().items():
             write_text(out / name, page)
     if ranking is None:  # the rule is never applied; only limit and ancestors are

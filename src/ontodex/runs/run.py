@@ -19,7 +19,7 @@ from ontodex.errors import ConfigError, DataError, RunError
 from ontodex.features.languages import match_tag
 from ontodex.io.counts import format_count
 from ontodex.io.device import choose_device
-from ontodex.models.interface import Attends, Decides, Explains, Model
+from ontodex.models.interface import Decides, Explains, Model
 from ontodex.ontology.open import read_ontology
 from ontodex.runs.folder import check_training_facts, load_config, load_labels, verify_folder
 from ontodex.runs.languages import get_languages, prefer_languages, warn_foreign
@@ -203,7 +203,9 @@ class Run:
         """Return the function that weighs the words of a document for a column."""
         name = self.settings.name
         if attention:
-            if isinstance(self.model, Attends):
+            from ontodex.models.attention_system import AttentionSystem
+
+            if isinstance(self.model, AttentionSystem):
                 return self.model.attend
             raise RunError(
                 f"the labels of the system {name!r} attend to no words",

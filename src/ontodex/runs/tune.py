@@ -51,10 +51,7 @@ def tune_run(
     names columns of tables, which by default are those of the run's training documents.
     """
     run, out = Path(run), Path(out)
-    try:
-        clock = Budget(parse_duration(budget))
-    except ValueError as error:
-        raise ConfigError(f"--budget: {error}") from error
+    clock = _read_budget(budget)
     about = verify_folder(run)
     if is_finished(out):
         raise RunError(f"{out}: holds a finished run", hint="choose another --out")
@@ -95,6 +92,13 @@ def tune_run(
     write_text(out / "tune.html", page)
     shutil.rmtree(work, ignore_errors=True)
     return trained
+
+
+def _read_budget(budget: str) -> Budget:
+    try:
+        return Budget(parse_duration(budget))
+    except ValueError as error:
+        raise ConfigError(f"--budget: {error}") from error
 
 
 def _open(corpus: str | Path | Corpus, ontology: Ontology | None, mapping: FieldMapping) -> Corpus:

@@ -27,7 +27,7 @@ def make_search(make_corpus, tmp_path):
 def test_configurations_begin_with_the_start_and_repeat_nothing():
     found = list_configurations("linear", {"prune": 0.1}, "text", seed=1)
     assert found[0] == {"prune": 0.1}
-    assert found[1] == {"prune": 0.1, "ngrams": 2}
+    assert found[1] == {"prune": 0.1, "lemmas": ""}
     assert all(one["prune"] == 0.1 for one in found)
     assert len(found) == len({str(sorted(one.items())) for one in found})
     assert any(len(one) > 2 for one in found)

@@ -405,6 +405,9 @@ class Levelwise:
             )
         ]
 
+    def report_pages(self) -> dict[str, str]:
+        return {}
+
     def save(self, folder: Path) -> None:
         passes = self._require_passes()
         assert self.stream_encoder is not None
