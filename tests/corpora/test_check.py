@@ -10,8 +10,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from ontodex.corpora.check import CheckReport, check
+from ontodex.corpora.field_mapping import FieldMapping
 from ontodex.errors import DataError
-from ontodex.field_mapping import FieldMapping
 from ontodex.types import Ontology
 from ontodex.types.sparse_column import SparseColumn
 

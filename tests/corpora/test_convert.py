@@ -6,10 +6,10 @@ import pytest
 
 from ontodex.corpora.convert import convert
 from ontodex.corpora.detect import detect_format
+from ontodex.corpora.field_mapping import FieldMapping
 from ontodex.corpora.open import open_corpus, read_docs
 from ontodex.corpora.sample import get_ontology_path
 from ontodex.errors import DataError, OntodexError, UnmappedTableError
-from ontodex.field_mapping import FieldMapping
 from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.ontology.open import FORMATS, read_ontology, write_ontology
 

@@ -7,8 +7,8 @@ import pytest
 
 from ontodex.corpora import extract
 from ontodex.corpora.extract import extract_file
+from ontodex.corpora.field_mapping import FieldMapping
 from ontodex.errors import DataError, UnmappedTableError
-from ontodex.field_mapping import FieldMapping
 
 PDF = Path(__file__).parent / "files" / "trout.pdf"
 

@@ -10,8 +10,8 @@ from typer.testing import CliRunner, Result
 
 import ontodex
 from ontodex.cli import app
+from ontodex.corpora.field_mapping import FieldMapping
 from ontodex.errors import DataError
-from ontodex.field_mapping import FieldMapping
 from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.ontology.open import write_ontology
 from ontodex.runs.folder import verify_folder

@@ -20,7 +20,7 @@ from ontodex.cli.app import (
     warn_missing_language,
 )
 from ontodex.cli.fields import takes_fields
-from ontodex.field_mapping import FieldMapping
+from ontodex.corpora.field_mapping import FieldMapping
 from ontodex.io.counts import format_count
 
 data_app = typer.Typer(help="Ready-made data sets.", no_args_is_help=True)

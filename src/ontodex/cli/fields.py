@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from ontodex.field_mapping import FieldMapping
+from ontodex.corpora.field_mapping import FieldMapping
 
 
 def _options(

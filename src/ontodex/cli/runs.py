@@ -27,8 +27,8 @@ from ontodex.cli.app import (
 )
 from ontodex.cli.completion import complete_concepts, complete_runs, complete_systems
 from ontodex.cli.fields import takes_fields
+from ontodex.corpora.field_mapping import FieldMapping
 from ontodex.errors import ConfigError, RunError
-from ontodex.field_mapping import FieldMapping
 from ontodex.io.counts import format_count
 from ontodex.models import MODELS
 

@@ -11,7 +11,7 @@ from typer import Argument, Option
 import ontodex
 from ontodex.cli.app import Device, DocumentLanguage, Json, OntologyPath, Set, app, print_answer
 from ontodex.cli.fields import takes_fields
-from ontodex.field_mapping import FieldMapping
+from ontodex.corpora.field_mapping import FieldMapping
 
 Budget = Annotated[str, Option(help="Time for everything: 90s, 10m, 2h.")]
 

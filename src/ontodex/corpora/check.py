@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.corpora.label_names import NameIndex
 from ontodex.corpora.open import DocReader, ReadCounts, read_docs
 from ontodex.errors import DataError, require
-from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.counts import format_count
 from ontodex.io.files import open_atomic
 from ontodex.types import Doc, Ontology

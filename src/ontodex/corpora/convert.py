@@ -6,10 +6,10 @@ import logging
 from pathlib import Path
 
 from ontodex.corpora import detect, formats
+from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.corpora.label_names import resolve_names
 from ontodex.corpora.open import read_docs, write_docs
 from ontodex.errors import DataError, UnmappedTableError
-from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.progress import track
 from ontodex.io.temporary import remove_leftovers
 from ontodex.ontology import open as ontologies

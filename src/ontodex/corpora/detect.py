@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.corpora.formats import FORMATS, list_writable, load_format
 from ontodex.corpora.parsing.columns import unmapped_error
 from ontodex.corpora.parsing.file_head import Head, missing_error
 from ontodex.corpora.parsing.text_table import DELIMITERS
 from ontodex.errors import ConfigError, DataError
-from ontodex.field_mapping import NO_MAPPING, FieldMapping
 
 # Marks of RDF, OBO and MeSH files, none of which is a corpus.
 _ONTOLOGY = re.compile(

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ontodex.corpora.extract_process import SECONDS
+from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.errors import DataError, UnmappedTableError
-from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.temporary import temporary_folder
 from ontodex.types import Doc
 

@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ontodex.corpora.encoding import FALLBACK, MAX_CHARACTERS, detect_and_decode, read_bytes
+from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.corpora.pdf_text import read_pdf
 from ontodex.errors import DataError, OntodexError, UnmappedTableError, require
-from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.child_process import end_with_parent
 from ontodex.io.files import open_bytes
 

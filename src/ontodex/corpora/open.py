@@ -17,11 +17,11 @@ from types import ModuleType
 
 from ontodex.corpora.cached import find_cache, record_source
 from ontodex.corpora.detect import detect_format, takes_mapping
+from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping, list_columns
 from ontodex.corpora.formats import FORMATS, list_writable, load_format
 from ontodex.corpora.parsing.capabilities import FormatCapabilities, fit_doc
 from ontodex.corpora.parsing.file_head import missing_error
 from ontodex.errors import ConfigError, DataError
-from ontodex.field_mapping import NO_MAPPING, FieldMapping, list_columns
 from ontodex.io.counts import format_count
 from ontodex.io.files import hash_file
 from ontodex.io.temporary import clear_leftovers, temporary_folder

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.decide.decision import Decision
 from ontodex.decide.expected_f import ExpectedF
 from ontodex.errors import ConfigError, DataError
@@ -41,7 +42,6 @@ from ontodex.evaluation.significance import (
     overlap,
     wilcoxon,
 )
-from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io import tables
 from ontodex.io.counts import format_count
 from ontodex.models.consensus import Consensus

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ontodex.corpora.detect import restrict_mapping
+from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.corpora.label_names import LabelMatcher, NameIndex
 from ontodex.corpora.open import open_mapped
-from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.types import Corpus, LabelSpace, Ontology
 
 logger = logging.getLogger(__name__)

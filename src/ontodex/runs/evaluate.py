@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.errors import DataError
 from ontodex.evaluation.label_table import write_label_table
 from ontodex.evaluation.metrics import Metrics
 from ontodex.evaluation.metrics import evaluate as compute_metrics
 from ontodex.evaluation.report import write_report
 from ontodex.evaluation.sets import count_by_label
-from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.counts import format_count
 from ontodex.io.files import write_text
 from ontodex.models.interface import Describes

@@ -23,8 +23,8 @@ import numpy as np
 
 from ontodex.config import Table
 from ontodex.config import read as read_config
+from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.errors import RunError
-from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.files import hash_file, write_text
 from ontodex.io.json_schema import parse_record, read_table
 from ontodex.types import LabelSpace, Ontology

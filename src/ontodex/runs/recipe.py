@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from ontodex import __version__
+from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.corpora.open import ReadCounts, open_mapped, require_files
 from ontodex.corpora.split import set_aside
 from ontodex.errors import DataError
-from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.device import choose_device, describe_machine, describe_thread_limit
 from ontodex.io.files import write_text
 from ontodex.models.interface import Decides, Describes, Model, Refits, Resumes

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ontodex.corpora.field_mapping import NO_MAPPING
 from ontodex.corpora.open import open_mapped
 from ontodex.errors import RunError
-from ontodex.field_mapping import NO_MAPPING
 from ontodex.io.temporary import temporary_folder
 from ontodex.runs.documents import choose_mapping, match_labels
 from ontodex.runs.folder import load_config, write_manifest

@@ -8,10 +8,10 @@ import shutil
 from pathlib import Path
 
 from ontodex.config import Table, merge_tables
+from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.corpora.open import open_mapped
 from ontodex.corpora.split import set_aside
 from ontodex.errors import ConfigError, RunError
-from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.device import choose_device
 from ontodex.io.durations import parse_duration
 from ontodex.io.files import write_text

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.errors import RunError
-from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.models.interface import Updates
 from ontodex.runs.documents import open_documents
 from ontodex.runs.folder import save_labels, write_manifest

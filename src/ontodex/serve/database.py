@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -27,7 +26,7 @@ from ontodex.serve.database_tables import (
     Row,
     State,
     UnknownRowError,
-    about,
+    create_tables,
     decisions,
     documents,
     fetch_document,
@@ -35,12 +34,11 @@ from ontodex.serve.database_tables import (
     insert_decision,
     insert_documents,
     insert_imported_labels,
+    move_decisions,
     select_decisions,
     select_documents,
     suggestions,
-    tables,
     undos,
-    upgrade_tables,
 )
 from ontodex.serve.projects import Projects
 from ontodex.serve.quarantine import Quarantine
@@ -74,7 +72,7 @@ class Database:
         if not create:
             check_exists(engine.url)
         try:
-            facts = _create_tables(engine)
+            facts = create_tables(engine)
         except sa.exc.DBAPIError as error:
             engine.dispose()
             raise ConfigError(
@@ -399,21 +397,11 @@ class Database:
         The log keeps both: the old decision is undone, and a new one of the same user follows. A
         second call finds nothing to move.
         """
-        moved = 0
         with self._begin_write() as connection:
             query = select_decisions().where(undos.c.decision.is_(None)).order_by(decisions.c.id)
             rows = connection.execute(query).mappings().all()
-            for row in self.quarantine.select_readable(rows):
-                successor = successors.get(row["label"])
-                if successor is None:
-                    continue
-                kept = {name: row[name] for name in ("document", "verdict", "run", "probability")}
-                new = {**kept, "label": successor, "user": row["user"], "time": get_time()}
-                connection.execute(decisions.insert().values(new))
-                undo = {"decision": row["id"], "user": "migrate", "time": get_time()}
-                connection.execute(undos.insert().values(undo))
-                moved += 1
-        return moved
+            readable = self.quarantine.select_readable(rows)
+            return move_decisions(connection, readable, successors)
 
     def count_labels(self, labels: Collection[str]) -> int:
         """Return how many valid decisions are about one of these labels."""
@@ -456,19 +444,3 @@ class Database:
             done = {"state": "done", "done_at": get_time(), "done_by": user}
             is_new = documents.c.number.in_(numbers)
             connection.execute(documents.update().where(is_new).values(done))
-
-
-def _create_tables(engine: Engine) -> dict[str, str]:
-    """Create missing tables, and return the database's format and id."""
-    with engine.execution_options(writes=True).begin() as connection:
-        if sa.inspect(connection).has_table("about"):
-            is_old = (about.c.key == "format") & (about.c.value == "1")
-            if connection.execute(sa.select(about).where(is_old)).first() is not None:
-                upgrade_tables(connection)
-        tables.create_all(connection)
-        facts = {row.key: row.value for row in connection.execute(sa.select(about))}
-        if "format" not in facts:
-            facts = {"format": FORMAT, "id": uuid.uuid4().hex}
-            rows = [{"key": key, "value": value} for key, value in facts.items()]
-            connection.execute(about.insert(), rows)
-        return facts

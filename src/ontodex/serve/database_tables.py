@@ -14,13 +14,14 @@ belong to the format and do not change.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
+from sqlalchemy.engine import Connection, Engine
 
 from ontodex.errors import OntodexError
 from ontodex.serve.json_limits import check_document
@@ -307,3 +308,34 @@ def _find_probability(connection: Connection, decision: NewDecision) -> float | 
     )
     stored = decode_answer(connection.execute(query).scalar())
     return None if stored is None else dict(stored["ranked"]).get(decision.label)
+
+
+def move_decisions(
+    connection: Connection, rows: Iterable[Row], successors: Mapping[str, str]
+) -> int:
+    """Undo each decision whose label has a successor, and decide the same of that one; return how
+    many."""
+    moved = [row for row in rows if row["label"] in successors]
+    for row in moved:
+        kept = {name: row[name] for name in ("document", "verdict", "run", "probability")}
+        new = {**kept, "label": successors[row["label"]], "user": row["user"], "time": get_time()}
+        connection.execute(decisions.insert().values(new))
+        undo = {"decision": row["id"], "user": "migrate", "time": get_time()}
+        connection.execute(undos.insert().values(undo))
+    return len(moved)
+
+
+def create_tables(engine: Engine) -> dict[str, str]:
+    """Create missing tables, and return the database's format and id."""
+    with engine.execution_options(writes=True).begin() as connection:
+        if sa.inspect(connection).has_table("about"):
+            is_old = (about.c.key == "format") & (about.c.value == "1")
+            if connection.execute(sa.select(about).where(is_old)).first() is not None:
+                upgrade_tables(connection)
+        tables.create_all(connection)
+        facts = {row.key: row.value for row in connection.execute(sa.select(about))}
+        if "format" not in facts:
+            facts = {"format": FORMAT, "id": uuid.uuid4().hex}
+            rows = [{"key": key, "value": value} for key, value in facts.items()]
+            connection.execute(about.insert(), rows)
+        return facts

@@ -15,9 +15,9 @@ from fastapi import UploadFile
 from ontodex.corpora.encoding import FALLBACK, describe_guess
 from ontodex.corpora.extract import EXTRACT_FOLDER, ExtractedFile, extract_file
 from ontodex.corpora.extract_process import file_ending
+from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.corpora.label_names import MatchReport
 from ontodex.errors import DataError, UnmappedTableError
-from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.temporary import remove_leftovers, temporary_folder
 from ontodex.serve.concept_view import ConceptView
 from ontodex.serve.json_limits import check_document

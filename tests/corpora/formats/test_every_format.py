@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from ontodex.corpora.detect import detect_format
+from ontodex.corpora.field_mapping import FieldMapping
 from ontodex.corpora.formats import FORMATS, list_writable, load_format
 from ontodex.corpora.open import read_docs, write_docs
 from ontodex.errors import ConfigError, DataError
-from ontodex.field_mapping import FieldMapping
 from ontodex.types import Doc
 
 FILES = Path(__file__).parent / "files"

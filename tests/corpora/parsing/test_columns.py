@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from ontodex.corpora.field_mapping import FieldMapping
 from ontodex.corpora.parsing.columns import Columns, format_strings, is_header, parse_strings
 from ontodex.errors import DataError
-from ontodex.field_mapping import FieldMapping
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ontodex.corpora.field_mapping import FIELDS_HINT, NO_MAPPING, FieldMapping
 from ontodex.corpora.parsing.capabilities import FormatCapabilities
 from ontodex.corpora.parsing.columns import parse_strings
 from ontodex.corpora.parsing.file_head import Head
@@ -28,7 +29,6 @@ from ontodex.corpora.parsing.json_objects import (
 )
 from ontodex.corpora.parsing.records import read_text_records, write_lines
 from ontodex.errors import DataError
-from ontodex.field_mapping import FIELDS_HINT, NO_MAPPING, FieldMapping
 from ontodex.types import Doc
 
 CAPABILITIES = FormatCapabilities(fields="all", keywords=True, metadata="all")

@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.corpora.parsing.capabilities import FormatCapabilities
 from ontodex.corpora.parsing.columns import Columns, name_columns
 from ontodex.corpora.parsing.file_head import Head
 from ontodex.corpora.parsing.json_objects import dump_json
 from ontodex.corpora.parsing.records import Records
 from ontodex.errors import DataError
-from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.files import detect_compression, open_atomic
 from ontodex.types import Corpus, Doc
 

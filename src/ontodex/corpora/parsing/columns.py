@@ -13,14 +13,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ontodex.corpora.parsing.json_objects import check_json, get_id, get_strings, parse_object
-from ontodex.errors import DataError, UnmappedTableError
-from ontodex.field_mapping import (
+from ontodex.corpora.field_mapping import (
     FIELDS_HINT,
     NO_MAPPING,
     FieldMapping,
     list_columns,
 )
+from ontodex.corpora.parsing.json_objects import check_json, get_id, get_strings, parse_object
+from ontodex.errors import DataError, UnmappedTableError
 from ontodex.types import Corpus, Doc
 
 TEXT_COLUMNS = ("title", "abstract", "body", "text")

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.corpora.parsing.capabilities import FormatCapabilities
 from ontodex.corpora.parsing.columns import Columns, format_strings, is_header, name_columns
 from ontodex.corpora.parsing.file_head import Head
 from ontodex.corpora.parsing.json_objects import dump_json
 from ontodex.corpora.parsing.records import Records
 from ontodex.errors import DataError
-from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.files import BOM, decode, open_atomic_packed, open_utf8
 from ontodex.types import Corpus, Doc
 

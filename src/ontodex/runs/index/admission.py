@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from ontodex.corpora.detect import detect_format
+from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.corpora.formats import load_format
 from ontodex.corpora.open import DocReader, read_docs
 from ontodex.errors import DataError
-from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.files import hash_file, open_atomic, write_text
 from ontodex.io.progress import track
 from ontodex.runs.index.workers import Block

@@ -11,8 +11,8 @@ import shutil
 from pathlib import Path
 
 from ontodex import __version__
+from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.errors import ConfigError
-from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.io.device import choose_device
 from ontodex.io.files import hash_file, hold_lock, open_atomic
 from ontodex.io.progress import Bar

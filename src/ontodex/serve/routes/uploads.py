@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request, UploadFile
 
-from ontodex.field_mapping import FieldMapping
+from ontodex.corpora.field_mapping import FieldMapping
 from ontodex.serve.database_tables import get_time
 from ontodex.serve.json_route import BoundedRoute
 from ontodex.serve.problems import MAX_ERRORS, Problem

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ontodex.corpora.detect import restrict_mapping
+from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.corpora.open import open_corpus, open_mapped, read_docs
 from ontodex.errors import DataError, UnmappedTableError
-from ontodex.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.types import Doc
 
 COLUMNS = ("doc", "headline", "content", "topics", "year")
