@@ -62,6 +62,7 @@ from ontodex.models.levelwise.thresholds import (
     average_logits,
     find_best_shifts,
     find_matching_shifts,
+    illustrate_thresholds,
     learn_level_thresholds,
     learn_thresholds,
     shift_logits,
@@ -72,7 +73,7 @@ from ontodex.models.network_training import DEV_DEPTH
 from ontodex.models.trees.label_tree import LabelTree
 from ontodex.ontology.levels import Expand, compute_label_ancestors, compute_label_levels
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
-from ontodex.types.answers import Illustration, Panel, PredictionResult, SetAttention, Span
+from ontodex.types.answers import Illustration, PredictionResult, SetAttention, Span
 
 logger = logging.getLogger(__name__)
 
@@ -388,22 +389,7 @@ class Levelwise:
 
     def illustrations(self) -> list[Illustration]:
         """Return Figure 5: precision, recall and F of OFO over the training documents, by level."""
-        panels = [
-            Panel(
-                f"level {level}", curve["documents"], {n: curve[n] for n in ("MaP", "MaR", "MaF")}
-            )
-            for level, curve in self.curves.items()
-        ]
-        return [
-            Illustration(
-                "Thresholds during training",
-                "Precision, recall and F of the predicted labels of each level, over the training "
-                "documents seen so far. OFO updates the thresholds after every document; the "
-                "predictions are out-of-fold.",
-                "documents",
-                panels,
-            )
-        ]
+        return [illustrate_thresholds(self.curves)]
 
     def report_pages(self) -> dict[str, str]:
         return {}

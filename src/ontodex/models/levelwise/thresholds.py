@@ -26,6 +26,7 @@ from ontodex.io.json_schema import parse_record
 from ontodex.models.levelwise.config import LevelwiseConfig
 from ontodex.models.levelwise.levels import Level
 from ontodex.types import PADDING, Ranking
+from ontodex.types.answers import Illustration, Panel
 
 Thresholds = NDArray[np.float64]
 Hits = tuple[int, int]  # true predictions, and all predictions
@@ -305,3 +306,19 @@ class _SamplingJson:
         for values in (self.sums, self.counts):
             if list(values) != sorted(values) or not 0 <= values[0] <= values[-1] < 2**53:
                 raise ValueError("sums and counts must rise from 0 or more")
+
+
+def illustrate_thresholds(curves: Mapping[str, Mapping[str, Sequence[float]]]) -> Illustration:
+    """Return Figure 5: precision, recall and F of OFO over the training documents, by level."""
+    panels = [
+        Panel(f"level {level}", curve["documents"], {n: curve[n] for n in ("MaP", "MaR", "MaF")})
+        for level, curve in curves.items()
+    ]
+    return Illustration(
+        "Thresholds during training",
+        "Precision, recall and F of the predicted labels of each level, over the training "
+        "documents seen so far. OFO updates the thresholds after every document; the "
+        "predictions are out-of-fold.",
+        "documents",
+        panels,
+    )
