@@ -46,6 +46,7 @@ ON_ALL: dict[str, dict[str, Any]] = {
     "popularity": {}, "lexical": {}, "knn": {}, "kernel": {}, "linear": {}, "parabel": {},
     "bonsai": {},
     "dxml": {"train": {"epochs": 1}},
+    "graphknn": {"train": {"epochs": 1}},
 }  # fmt: skip
 
 

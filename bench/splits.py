@@ -1,6 +1,6 @@
 """Systems on ten random splits of a small data set, as the tables of DXML and Rank-AE were made.
 
-    python bench/splits.py bibtex --systems dxml linear dxml+linear --out splits
+    python bench/splits.py bibtex --systems landmark kernel landmark+kernel --out splits
     python bench/splits.py delicious --systems rankae --numbers standard 0 1 --set model.hidden=100
 
 Train and test are poured together and dealt out again, in the sizes of the standard split, once for
@@ -16,6 +16,7 @@ trained again: several processes may share the work and a last one prints the ta
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import tempfile
@@ -28,7 +29,7 @@ from consensus import Kept, Member
 from ontodex import config
 from ontodex.corpora.open import open_corpus
 from ontodex.evaluation.ranking import ndcg, precision, score_documents
-from ontodex.io.files import open_atomic
+from ontodex.io.files import open_atomic, write_text
 from ontodex.models import find_model
 from ontodex.models.consensus import Consensus
 from ontodex.models.interface import Refits
@@ -127,6 +128,15 @@ def row(system: str, splits: list[dict[str, float]]) -> str:
     return f"| {system} | {' | '.join(cells)} |\n"
 
 
+def keep_figures(file: Path, data: str, splits: list[dict[str, dict[str, float]]]) -> None:
+    """Write {data set: {system: {metric: a figure for each split}}} beside what is in the file."""
+    kept_figures = json.loads(file.read_text()) if file.exists() else {}
+    for system in splits[0]:
+        by_metric = {m: [round(one[system][m], 3) for one in splits] for m in splits[0][system]}
+        kept_figures.setdefault(data, {})[system] = by_metric
+    write_text(file, json.dumps(kept_figures, indent=1) + "\n")
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("data", choices=["bibtex", "delicious"])
@@ -136,8 +146,11 @@ def main() -> None:
     arguments.add_argument("--join", choices=["any", "odds"], default="any", help="of a consensus")
     arguments.add_argument("--set", dest="overrides", action="append", default=[])
     arguments.add_argument("--out", type=Path, required=True)
+    arguments.add_argument("--figures", type=Path, help="JSON file that gets the figures by split")
     given = arguments.parse_args()
     splits = [of_split(given, number, given.out) for number in given.numbers]
+    if given.figures:
+        keep_figures(given.figures, given.data, splits)
     head = list(splits[0][given.systems[0]])
     sys.stdout.write(f"| {given.data} | {' | '.join(head)} |\n|---|{' ---: |' * len(head)}\n")
     sys.stdout.writelines(row(name, [split[name] for split in splits]) for name in given.systems)

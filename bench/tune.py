@@ -1,11 +1,12 @@
 """Try settings of a system on a fifth of the training documents, which is set aside by hash.
 
-    python bench/tune.py delicious_train.txt.gz --model rankae --seeds 1 2 \
+    python bench/tune.py delicious_train.txt.gz --model autoencoder --seeds 1 2 \
         --try "" --try "dropout=0.4 train.epochs=40" --try "direct_weight=0"
 
 Each --try holds settings of [model], separated by spaces. Prints a JSON line for each: mean and
 spread over seeds on dev, epochs and seconds. A prepared folder does as well as a file; with
---dev FILE nothing is set aside. Test documents never come here.
+--dev FILE nothing is set aside. --missing R or --invalid R put noise into the labels of train, not
+of dev (as Rank-AE chose its margin). Test documents never come here.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from ontodex.config import build, read
+from ontodex.corpora.noise import corrupt_corpus
 from ontodex.corpora.open import open_corpus
 from ontodex.evaluation.ranking import ndcg, precision, score_documents
 from ontodex.io.device import choose_device
@@ -52,9 +54,15 @@ def main() -> None:
     parser.add_argument("--model", required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--try", dest="tries", action="append", default=[])
+    for noise in ("missing", "invalid"):
+        parser.add_argument(f"--{noise}", type=float, default=0.0)
     arguments = parser.parse_args()
     train = opened(arguments.train)
     train, dev = (train, opened(arguments.dev)) if arguments.dev else a_fifth_aside(train)
+    if arguments.missing:
+        train = corrupt_corpus(train, "missing", arguments.missing)
+    if arguments.invalid:
+        train = corrupt_corpus(train, "invalid", arguments.invalid)
     labels = LabelSpace.of(train)
     gold = labels.gold(dev)
     model_class, device = find_model(arguments.model), choose_device("auto")
@@ -72,7 +80,8 @@ def main() -> None:
             figures = {f"P@{k}": score_documents(precision, k, gold, ranking) for k in (1, 3, 5)}
             figures["nDCG@5"] = score_documents(ndcg, 5, gold, ranking)
             means = {name: 100 * float(np.nanmean(values)) for name, values in figures.items()}
-            found.append({**means, "epochs": getattr(system, "epochs", 0), "seconds": seconds})
+            epochs = getattr(getattr(system, "chosen", system), "epochs", 0)
+            found.append({**means, "epochs": epochs, "seconds": seconds})
         told = {name: _mean_and_spread([one[name] for one in found]) for name in found[0]}
         sys.stdout.write(json.dumps({"settings": line, **told}) + "\n")
         sys.stdout.flush()

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import sys
 from itertools import pairwise
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from ontodex.errors import ConfigError, MissingExtraError
+from ontodex.errors import ConfigError
 from ontodex.features.label_graph import (
     LabelGraphConfig,
     build_cooccurrence_graph,
@@ -85,14 +84,15 @@ def test_every_edge_is_as_likely_as_another():
 
 
 @pytest.mark.parametrize("by", ["gensim", "torch"])
-def test_labels_of_one_group_lie_together(by):
+def test_labels_of_one_group_lie_together(by, monkeypatch):
+    if by == "torch":  # as where gensim is not installed
+        monkeypatch.setattr("ontodex.features.label_graph.find_spec", lambda name: None)
     labels = LabelSpace.of(corpus())
-    config = dataclasses.replace(SMALL, skip_gram=by)
-    vectors = compute_label_vectors(corpus(), labels, config)
+    vectors = compute_label_vectors(corpus(), labels, SMALL)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     same, other = unit[labels.column["a"]] @ unit[[labels.column["b"], labels.column["x"]]].T
     assert same > other + 0.2
-    np.testing.assert_array_equal(vectors, compute_label_vectors(corpus(), labels, config))
+    np.testing.assert_array_equal(vectors, compute_label_vectors(corpus(), labels, SMALL))
 
 
 def test_prepared_vectors_are_found_without_gensim(tmp_path, monkeypatch):
@@ -116,5 +116,4 @@ def test_prepared_vectors_are_found_without_gensim(tmp_path, monkeypatch):
     ]
     for one, two in zip(here, there, strict=True):
         np.testing.assert_array_equal(one, two)
-    with pytest.raises((MissingExtraError, ModuleNotFoundError), match="gensim"):
-        compute_label_vectors(carried, labels[0], LabelGraphConfig(label_size=9))
+    assert compute_label_vectors(carried, labels[0], LabelGraphConfig(label_size=9)).any()

@@ -47,3 +47,25 @@ def test_a_removed_setting_is_refused_where_no_system_had_it():
 def test_every_separated_system_and_its_variant_exist():
     for name, separated in SEPARATED.items():
         assert {name, separated.variant} <= set(MODELS)
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"name": "dxml", "hidden": 512}, "dxml"),
+        ({"name": "dxml", "networks": 1}, "graphknn"),
+        ({"name": "dxml", "spread": False}, "graphknn"),
+        ({"name": "dxml", "embedding": "network"}, "graphknn"),
+        ({"name": "dxml", "embedding": "kernel", "networks": 8}, "landmark"),
+        ({"name": "rankae", "margin": 0.5}, "rankae"),
+        ({"name": "rankae", "direct": 0.0}, "autoencoder"),
+    ],
+)
+def test_ensembles_of_version_0_1_are_the_variants_whatever_their_values(settings, name):
+    assert name_system(settings) == name
+
+
+def test_settings_of_the_former_dxml_by_kernel_regression_are_understood():
+    old = {"embedding": "kernel", "ridge": 0.3, "networks": 8, "spread": True, "train": {"seed": 5}}
+    found = resolve({"model": {"name": "dxml", **old}})
+    assert (found.name, found.model.ridge, found.model.seed) == ("landmark", 0.3, 5)

@@ -16,6 +16,8 @@ ABILITIES: dict[str, set[type]] = {
     "linear": {Explains, Refits},
     "averaged": {Refits},
     "dxml": {Explains, Refits, Updates},
+    "graphknn": {Explains, Refits, Updates},
+    "landmark": {Explains, Refits, Updates},
     "parabel": {Explains, Refits},
     "bonsai": {Explains, Refits},
     "attentionxml": {Explains},
@@ -27,6 +29,7 @@ ABILITIES: dict[str, set[type]] = {
     "attentive-tree": {Explains},
     "levelwise": {Decides, Describes, Explains},
     "rankae": {Explains, Refits},
+    "autoencoder": {Explains, Refits},
     "consensus": {Describes, Explains},
     "auto": {Describes, Explains, Refits},
 }

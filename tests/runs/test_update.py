@@ -178,9 +178,9 @@ def test_the_command_updates_a_run(run, tmp_path):
     assert "fire" in load(run).labels.ids
 
 
-def test_dxml_takes_documents_through_the_same_command(tmp_path):
+def test_graphknn_takes_documents_through_the_same_command(tmp_path):
     training = {"epochs": 5, "batch_size": 16, "lr": 0.02}
-    model = {"name": "dxml", "hidden": 16, "label_size": 4, "networks": 1, "train": training}
+    model = {"name": "graphknn", "hidden": 16, "label_size": 4, "networks": 1, "train": training}
     train(config={"model": model}, out=tmp_path / "run", train=corpus())
     before = len(load(tmp_path / "run").model.memory)
     update_run(tmp_path / "run", Corpus.of([*NEW, Doc("bare", {"text": "lava"})]))

@@ -397,7 +397,7 @@ def update(
 ) -> None:
     """Add new documents to a run without training.
 
-    ontodex update runs/dxml new.jsonl
+    ontodex update runs/knn new.jsonl
     """
     from ontodex.runs.update import update_run
 

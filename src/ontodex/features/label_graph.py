@@ -4,21 +4,23 @@
     ontology - parents and children      + graph - random walks - skip-gram - one vector per label
                                             (l, l)   (walks, steps)              (l, e)
 
-Walks use numpy; skip-gram uses gensim, or torch on a GPU. Vectors are saved in half precision
-beside the training corpus, and `ontodex prepare` can write them for a machine without gensim.
+Walks use numpy; skip-gram uses gensim, or torch where gensim is not installed. Vectors are saved in
+half precision beside the training corpus, and `ontodex prepare` can write them for a machine
+without gensim.
 """
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from ontodex.config import check_least, check_seed
+from ontodex.config import check_least
 from ontodex.errors import ConfigError
 from ontodex.features import cache
 from ontodex.features.cache import pick_settings
@@ -29,6 +31,9 @@ from ontodex.types import Corpus, LabelSpace, Ontology
 
 Floats = NDArray[np.float32]
 
+_WINDOW = 5  # labels within this distance on a walk get similar vectors
+_SEED = 0  # of the walks and of skip-gram
+
 
 @dataclass(frozen=True)
 class LabelGraphConfig:
@@ -38,14 +43,10 @@ class LabelGraphConfig:
     label_size: int = 100  # numbers of a label's vector
     walks: int = 10  # from each label
     walk_length: int = 40  # labels on a walk
-    walk_window: int = 5  # labels within this distance on a walk get similar vectors
     walk_passes: int = 5  # passes of skip-gram over the walks
-    skip_gram: Literal["gensim", "torch"] = "gensim"  # torch: on the device the network trains on
-    walk_seed: int = 0  # of the walks
 
     def __post_init__(self) -> None:
-        check_least(self, 1, "label_size", "walks", "walk_length", "walk_window", "walk_passes")
-        check_seed(self, "walk_seed")
+        check_least(self, 1, "label_size", "walks", "walk_length", "walk_passes")
 
 
 def compute_label_vectors(
@@ -77,7 +78,7 @@ def _recipe(labels: LabelSpace, config: LabelGraphConfig) -> cache.Recipe:
     if config.graph == "ontology":
         digest.update(build_ontology_graph(labels).indices.tobytes())
     settings = pick_settings(LabelGraphConfig, config)
-    return {"label_vectors": 1, **settings, "labels": digest.hexdigest()}
+    return {"label_vectors": 2, **settings, "labels": digest.hexdigest()}
 
 
 def _compute_parts(
@@ -85,7 +86,7 @@ def _compute_parts(
 ) -> cache.Parts:
     """Walk on the graph and learn the vectors."""
     graph = build_graph(train, labels, config)
-    steps = draw_walks(graph, config.walks, config.walk_length, seed=config.walk_seed)
+    steps = draw_walks(graph, config.walks, config.walk_length, seed=_SEED)
     found = _learn_vectors(steps, labels.ids[: graph.shape[0]], config, device)
     return cache.Parts({"vectors": found.array.astype(np.float16)}, {"labels": found.words})
 
@@ -94,16 +95,16 @@ def _learn_vectors(
     steps: NDArray[np.int32], words: tuple[str, ...], config: LabelGraphConfig, device: str
 ) -> Vectors:
     """Learn the vectors of the labels on the walks by skip-gram."""
-    size, window, passes = config.label_size, config.walk_window, config.walk_passes
-    if config.skip_gram == "torch":
-        shape = {"size": size, "window": window, "passes": passes, "seed": config.walk_seed}
+    size, passes = config.label_size, config.walk_passes
+    if find_spec("gensim") is None:
+        shape = {"size": size, "window": _WINDOW, "passes": passes, "seed": _SEED}
         return Vectors(words, train_skip_gram(steps, len(words), **shape, device=device))
     ends = np.arange(0, steps.size + 1, config.walk_length)
     return train_vectors(
         Tokens(words, steps.ravel().view(np.uint32), ends),
         size=size,
-        seed=config.walk_seed,
-        window=window,
+        seed=_SEED,
+        window=_WINDOW,
         epochs=passes,
         subsample=0,
     )

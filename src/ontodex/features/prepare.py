@@ -75,7 +75,7 @@ class PrepareConfig(LabelGraphConfig, PhraseConfig, TokenConfig):
     vectors: str = ""  # a file with vectors of the words, or "train"
     vector_size: int = 100  # numbers of a trained vector
     set_vectors: bool = False  # also train vectors of keywords (or phrases) and of labels
-    graph_vectors: bool = False  # also train vectors of labels by walks on a graph, for dxml
+    graph_vectors: bool = False  # also train vectors of labels by walks on a graph (dxml, graphknn)
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -44,9 +44,10 @@ LOOP_NAMES = {
     "average": "ema_rate",
 }
 NETWORKS = (
-    "averaged", "dxml", "attentionxml", "attentive", "xmlrnn", "xmlcnn", "bowcnn",
-    "lightattention", "attentive-tree", "levelwise", "rankae",
+    "averaged", "attentionxml", "attentive", "xmlrnn", "xmlcnn", "bowcnn", "lightattention",
+    "attentive-tree", "levelwise",
 )  # fmt: skip
+SHORT_LOOPS = ("graphknn", "autoencoder")  # systems with few settings of the loop
 ATTENTIVE = ("attentive", "levelwise")
 LAYERED = ("attentionxml", "xmlrnn", "lightattention", "attentive-tree")  # widths are `layers`
 
@@ -79,10 +80,11 @@ RENAMED: tuple[Renamed, ...] = (
     ),
     Renamed("model.way", "model.path_scoring", ("lightattention", "attentive-tree")),
     Renamed("model.learned", "model.train_beam_ratio", ("lightattention", "attentive-tree")),
-    Renamed("model.sides", "model.margin_reduction", ("rankae",)),
-    Renamed("model.balance", "model.reconstruction_weight", ("rankae",)),
-    Renamed("model.direct", "model.direct_weight", ("rankae",)),
-    Renamed("model.spread", "model.whiten_labels", ("dxml",)),
+    Renamed("model.balance", "model.reconstruction_weight", ("autoencoder",)),
+    Renamed("model.direct", "model.direct_weight", ("autoencoder",)),
+    Renamed("model.train.batch", "model.train.batch_size", SHORT_LOOPS),
+    Renamed("model.train.average", "model.train.ema_rate", SHORT_LOOPS),
+    Renamed("model.train.seed", "model.seed", ("landmark",)),
 )
 
 

@@ -25,6 +25,8 @@ MODELS = {
     "linear": "ontodex.models.baselines.linear:LinearSystem",
     "averaged": "ontodex.models.baselines.averaged:AveragedSystem",
     "dxml": "ontodex.models.dxml.system:DxmlSystem",
+    "graphknn": "ontodex.models.graphknn.system:GraphKnnSystem",
+    "landmark": "ontodex.models.landmark.system:LandmarkSystem",
     "parabel": "ontodex.models.trees.parabel:ParabelSystem",
     "bonsai": "ontodex.models.trees.parabel:BonsaiSystem",
     "attentionxml": "ontodex.models.attentionxml.system:AttentionXMLSystem",
@@ -36,6 +38,7 @@ MODELS = {
     "attentive-tree": "ontodex.models.attentive_tree.system:AttentiveTreeSystem",
     "levelwise": "ontodex.models.levelwise.system:Levelwise",
     "rankae": "ontodex.models.rankae.system:RankAESystem",
+    "autoencoder": "ontodex.models.autoencoder.system:AutoencoderSystem",
     "consensus": "ontodex.models.consensus:Consensus",
     "auto": "ontodex.models.auto.system:AutoSystem",
 }

@@ -137,7 +137,7 @@ class TextNetworkSystem:
             self.network,
             data.lengths,
             lambda rows: self.compute_loss(rows, data, gold),
-            settings,
+            settings.to_loop(),
             score=lambda: compute_ndcg(dev_gold, self._rank(dev_data, DEV_RANKS)),
             has_dev=dev_gold.nnz > 0,
             folder=self.work,

@@ -47,7 +47,7 @@ def add_documents(old: Run, corpus: Corpus, out: Path) -> None:
     if not isinstance(old.model, Updates):
         raise RunError(
             f"the system {old.settings.name!r} cannot take documents without training",
-            hint="train from scratch on all documents, or use a system that can: dxml, knn",
+            hint="train from scratch on all documents, or use a system that can: knn, graphknn",
         )
     if has_documents(old, corpus):
         raise RunError(

@@ -55,7 +55,9 @@ class RunMetadata:
         languages. A new one is added to it.
         """
         about = verify_folder(folder)
-        settings = resolve(load_config(folder)).read_languages(get_languages(about))
+        settings = resolve(load_config(folder), names_old=False).read_languages(
+            get_languages(about)
+        )
         index = _open_index(folder, about, {} if indexes is None else indexes)
         labels = load_labels(folder / "labels.tsv", None if index is None else index.ontology)
         decision = load_decision(folder / "decision.json", labels)

@@ -6,7 +6,7 @@ They stand apart from the loop itself, so that loading a trained run imports no 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import ClassVar, Literal
 
 from ontodex.config import check_least, check_seed, check_shares
@@ -42,3 +42,57 @@ class LoopConfig:
         if not 0 <= self.final_lr_ratio <= 1:
             raise ValueError(f"final_lr_ratio must be in [0, 1], not {self.final_lr_ratio}")
         check_shares(self, "ema_rate")
+
+    def to_loop(self) -> LoopConfig:
+        """Return the settings of the loop; the shorter tables below have the same method."""
+        return self
+
+
+@dataclass(frozen=True)
+class AdamConfig:
+    """The settings of the loop that matter to a small network trained by Adam."""
+
+    epochs: int = 10  # most passes over the training documents
+    batch_size: int = 128  # documents per step, over all processes
+    lr: float = 2e-3  # peak learning rate; it decays linearly
+    ema_rate: float = 0.003  # 1 - decay of the moving average of the weights; 0 = no average
+    patience: int = 3  # epochs without a better dev score before training stops; 0 = never
+    seed: int = 1  # of the initial weights, the order of documents and dropout
+
+    FORMER: ClassVar[tuple[str, ...]] = (
+        "optimizer", "warmup", "warmup_steps", "final_lr", "final_lr_ratio", "momentum",
+        "weight_decay", "clip", "max_grad_norm", "checkpoint_seconds",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        self.to_loop()  # checks the values
+
+    def to_loop(self) -> LoopConfig:
+        """Return the settings of the loop."""
+        return LoopConfig(**asdict(self))
+
+
+@dataclass(frozen=True)
+class SgdConfig:
+    """Plain SGD with momentum 0.9: a fixed learning rate, no average of weights, no clipping."""
+
+    epochs: int = 100  # most passes over the training documents
+    batch_size: int = 128  # documents per step, over all processes
+    lr: float = 0.01  # fixed
+    weight_decay: float = 0.0  # a part of the gradient
+    patience: int = 10  # epochs without a better dev score before training stops; 0 = never
+    seed: int = 1  # of the initial weights, the order of documents and dropout
+
+    def __post_init__(self) -> None:
+        self.to_loop()  # checks the values
+
+    def to_loop(self) -> LoopConfig:
+        """Return the settings of the loop."""
+        return LoopConfig(
+            optimizer="sgd",
+            warmup_steps=1,
+            final_lr_ratio=1.0,
+            max_grad_norm=0.0,
+            ema_rate=0.0,
+            **asdict(self),
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -13,19 +14,18 @@ from ontodex.models.rankae.network import (
     LabelDecoder,
     LabelEncoder,
     RankAE,
-    RankAEConfig,
 )
 
-SMALL = RankAEConfig(width=4, reduction=2, hidden=3, label_hidden=5, pool="mean")
+SHAPE: dict[str, Any] = {"width": 4, "reduction": 2, "hidden": 3, "label_hidden": 5}
 
 
 def random(*shape: int, seed: int = 2) -> torch.Tensor:
     return torch.randn(*shape, dtype=torch.double, generator=torch.Generator().manual_seed(seed))
 
 
-def network(config: RankAEConfig = SMALL, n_words: int = 9, n_labels: int = 6) -> RankAE:
+def network(**more: Any) -> RankAE:
     torch.manual_seed(1)
-    return RankAE(config, n_words, n_labels, None).double().eval()
+    return RankAE(9, 6, None, **{**SHAPE, **more}).double().eval()
 
 
 def test_channel_attention_equals_equation_5_in_loops():
@@ -42,7 +42,7 @@ def test_channel_attention_equals_equation_5_in_loops():
                 assert attend(v)[n, t, c].item() == pytest.approx(a * float(v[n, t, c]))
 
 
-def test_the_features_are_the_mean_of_weighted_attended_words():
+def test_the_features_are_the_sum_of_weighted_attended_words():
     net = network()
     tokens, lengths = torch.tensor([[3, 5, 7], [4, 0, 0]]), torch.tensor([3, 1])
     weights = torch.tensor([[0.5, 2.0, 1.0], [3.0, 0.0, 0.0]], dtype=torch.double)
@@ -52,21 +52,21 @@ def test_the_features_are_the_mean_of_weighted_attended_words():
             net.attend(weights[n, t] * net.words.table.weight[tokens[n, t]])
             for t in range(int(lengths[n]))
         ]
-        torch.testing.assert_close(found[n], net.embed(sum(words) / len(words)))
+        torch.testing.assert_close(found[n], net.embed(sum(words)))
 
 
-def test_attention_off_leaves_the_mean_of_weighted_words():
-    net = network(RankAEConfig(width=4, hidden=3, attention="off", pool="mean"))
+def test_attention_off_leaves_the_sum_of_weighted_words():
+    net = network(attention="off")
     tokens, lengths = torch.tensor([[3, 5]]), torch.tensor([2])
     weights = torch.tensor([[0.5, 2.0]], dtype=torch.double)
-    mean = (0.5 * net.words.table.weight[3] + 2 * net.words.table.weight[5]) / 2
+    total = 0.5 * net.words.table.weight[3] + 2 * net.words.table.weight[5]
     found = net.embed_words(net.weigh(tokens, weights), lengths)[0]
-    torch.testing.assert_close(found, net.embed(mean))
+    torch.testing.assert_close(found, net.embed(total))
 
 
 @pytest.mark.parametrize("read", ["set", "lstm"])
 def test_padding_never_changes_a_logit(read):
-    net = network(RankAEConfig(width=4, reduction=2, hidden=3, label_hidden=5, input=read))
+    net = network(input=read)
     tokens = torch.tensor([[3, 5, 0, 0], [4, 6, 7, 8]])
     weights = torch.tensor([[1.0, 2.0, 0, 0], [1.0, 1.0, 1.0, 1.0]], dtype=torch.double)
     together = net(tokens, torch.tensor([2, 4]), weights)
@@ -79,7 +79,7 @@ def test_the_order_of_words_matters_to_the_lstm_and_not_to_the_set():
     weights = torch.ones(1, 3, dtype=torch.double)
     moved = {}
     for read in ("set", "lstm"):
-        net = network(RankAEConfig(width=4, reduction=2, hidden=3, label_hidden=5, input=read))
+        net = network(input=read)
         forward, back = net(tokens, lengths, weights), net(tokens.flip(1), lengths, weights)
         moved[read] = (forward - back).abs().max().item()
     assert moved["set"] == pytest.approx(0, abs=1e-12)

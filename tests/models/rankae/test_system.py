@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from scipy.sparse import csr_array
 
 from ontodex.config import build
@@ -13,16 +12,14 @@ from ontodex.evaluation.ranking import precision, score_documents
 from ontodex.features.prepare import PrepareConfig, prepare
 from ontodex.models import text_network
 from ontodex.models.interface import Explains
-from ontodex.models.layers.ragged import Ragged
-from ontodex.models.rankae.loss import compute_objective
-from ontodex.models.rankae.network import RankAEConfig
+from ontodex.models.rankae.config import RankAEConfig
 from ontodex.models.rankae.system import RankAESystem
 from ontodex.training import loop
 from ontodex.types import Corpus, Doc, LabelSpace
 
 TRAINING = {"epochs": 30, "batch_size": 16, "lr": 0.01, "patience": 0, "ema_rate": 0.05}
 WIDTHS = {"width": 16, "hidden": 16, "label_hidden": 32}
-SETTINGS = {**WIDTHS, "networks": 1, "min_count": 1, "train": TRAINING}
+SETTINGS = {**WIDTHS, "min_count": 1, "reconstruction_weight": 0.5, "train": TRAINING}
 WORDS = {"fish": "trout river", "oak": "leaf bark", "bread": "oven crust"}
 
 
@@ -66,39 +63,6 @@ def test_features_of_both_kinds_are_learned_with_both_losses(dense, loss):
     system = make(loss=loss, attention="on" if dense else "off")
     system.fit(corpus, corpus, labels)
     assert precision_at_1(system, corpus, labels) > 0.9
-
-
-def test_several_networks_differ_and_answer_with_the_mean_of_their_logits(tmp_path):
-    corpus = features(dense=False)
-    labels = LabelSpace.of(corpus)
-    system = make(networks=2)
-    system.fit(corpus, corpus, labels)
-    batch = system.encode(corpus).pad(np.arange(8))
-    with torch.inference_mode():
-        one, other = (part(*batch) for part in system.network.parts)
-        assert not torch.allclose(one, other)
-        torch.testing.assert_close(system.network(*batch), (one + other) / 2)
-    system.save(tmp_path)
-    again = RankAESystem.load(tmp_path, labels)
-    np.testing.assert_array_equal(again.rank(corpus, 3).columns, system.rank(corpus, 3).columns)
-    assert precision_at_1(again, corpus, labels) == 1.0
-
-
-def test_a_step_minimises_the_sum_of_the_objectives_of_all_networks():
-    corpus = features(dense=False)
-    labels = LabelSpace.of(corpus)
-    system = make(networks=2, reconstruction_weight=3.0, direct_weight=0.7)
-    system.fit(corpus, corpus, labels)
-    rows = np.arange(5)
-    data = system.encode(corpus)
-    gold = Ragged.of_gold(labels.gold(corpus), labels.n_seen, system.device)
-    target = gold.to_multi_hot(rows, labels.n_seen).bool()
-    each = [
-        compute_objective(part, data.pad(rows), gold.pad(rows), target, system.config)
-        for part in system.network.parts
-    ]
-    found = system.compute_loss(rows, data, gold)
-    assert found.item() == pytest.approx(sum(one.item() for one in each))
 
 
 def test_refitting_trains_for_the_epochs_that_dev_found_best_and_keeps_the_calibration(monkeypatch):
@@ -162,7 +126,7 @@ def test_an_empty_document_and_an_unseen_label_have_no_explanation(reader):
 
 def test_a_prepared_folder_without_text_trains_the_same_system(tmp_path):
     corpus, labels = texts(), LabelSpace.of(texts())
-    config = PrepareConfig(min_count=1, stop_words="en")
+    config = PrepareConfig(min_count=1)
     carried = prepare({"train": corpus}, tmp_path / "carried", config)["train"]
     assert not carried.has_text
     rankings = []
@@ -180,7 +144,7 @@ def test_another_kind_of_documents_is_refused(reader):
 
 @pytest.mark.parametrize(
     ("setting", "value"),
-    [("margin", 1.5), ("reconstruction_weight", -1.0), ("dropout", 1.0), ("reduction", 0)],
+    [("margin", 1.5), ("reconstruction_weight", -1.0), ("reduction", 0)],
 )
 def test_settings_out_of_range_are_refused(setting, value):
     with pytest.raises(ConfigError, match=setting):

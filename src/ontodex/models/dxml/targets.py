@@ -24,19 +24,13 @@ def whiten_vectors(vectors: Floats, frequency: NDArray[np.int64]) -> Floats:
     return np.asarray(centred @ (directions[:, kept] / np.sqrt(sizes[kept])), dtype=np.float32)
 
 
-def average_label_vectors(gold: csr_array, vectors: Floats, *, unit: bool) -> Floats:
-    """Return f_y = V y / nnz(y) (Algorithm 1, line 3), scaled to length 1 where `unit` is set."""
+def average_label_vectors(gold: csr_array, vectors: Floats) -> Floats:
+    """Return f_y = V y / nnz(y) (Algorithm 1, line 3), scaled to length 1 as f_x is."""
     count = np.maximum(np.diff(gold.indptr), 1)[:, None]
-    mean = (gold.astype(np.float32) @ vectors) / count
-    return scale_to_unit(mean) if unit else np.asarray(mean, dtype=np.float32)
+    return scale_to_unit((gold.astype(np.float32) @ vectors) / count)
 
 
 def scale_to_unit(vectors: NDArray[np.floating[Any]]) -> Floats:
     """Return the vectors at length 1; a vector of zeros stays."""
     lengths = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     return np.asarray(vectors / lengths, np.float32)
-
-
-def interpolate(embedded: Floats, targets: Floats, share: float) -> Floats:
-    """Return the unit vectors between embeddings and targets; `share` is the share of targets."""
-    return scale_to_unit((1 - share) * embedded + share * targets)

@@ -9,53 +9,14 @@ Training pulls x_h and y_h together and D(y_h) towards the labels; the predictio
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ontodex.config import check_least, check_most, check_shares, check_widths
 from ontodex.models.layers.recurrent import BiLSTM
 from ontodex.models.layers.words import WordEmbedding, token_mask
-from ontodex.models.rankae.weighted_words import WeightedWordsConfig
-from ontodex.types.loop_config import LoopConfig
-
-
-@dataclass(frozen=True)
-class RankAEConfig(WeightedWordsConfig):
-    """Settings of `rankae`. Defaults are the best on dev; the paper's are in
-    experiments/paper/rankae.toml."""
-
-    input: Literal["set", "lstm"] = "set"  # words with TF-IDF, or the states of a BiLSTM over them
-    width: int = 256  # C, of word vectors; pretrained ones may be narrower, the rest is learned
-    attention: Literal["on", "off"] = "on"  # the channel attention A; the weights always stay
-    reduction: int = 4  # r: A's inner layer has width / r units
-    pool: Literal["sum", "mean"] = "sum"  # of a document's words
-    hidden: int = 256  # h, of the common space
-    label_hidden: int = 256  # units between the two layers of encoder and of decoder
-    loss: Literal["margin", "bce"] = "margin"  # L_ae
-    margin: float = 0.2  # m, by which a true label's score should exceed a false one's
-    margin_reduction: Literal["mean", "sum"] = "mean"  # of L_P over false, of L_N over true labels
-    reconstruction_weight: float = 5.0  # lambda, of L_ae against the distance of the embeddings
-    direct_weight: float = 0.1  # of the cross-entropy of the prediction D(x_h); 0 = none (paper)
-    networks: int = 4  # trained side by side; a label's logit is the mean of theirs
-    word_dropout: float = 0.2  # share of a document's words left out in a step
-    dropout: float = 0.2  # in the decoder
-    train: LoopConfig = field(
-        default_factory=lambda: LoopConfig(epochs=15, batch_size=32, lr=3e-3, patience=5)
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_least(self, 1, "hidden", "label_hidden", "reduction", "networks")
-        check_most(self, 1_000, "networks")
-        check_widths(self, "hidden", "label_hidden")
-        check_least(self, 0, "reconstruction_weight", "direct_weight")
-        if not 0 <= self.margin <= 1:
-            raise ValueError(f"margin must be in [0, 1], not {self.margin}")
-        check_shares(self, "word_dropout", "dropout")
 
 
 class ChannelAttention(nn.Module):
@@ -85,6 +46,8 @@ class NoAttention(nn.Module):
 
 
 ATTENTIONS = {"on": ChannelAttention, "off": NoAttention}
+Attention = Literal["on", "off"]
+Input = Literal["set", "lstm"]  # words with TF-IDF, or the states of a BiLSTM over them
 
 
 class NoContext(nn.Module):
@@ -141,47 +104,43 @@ class RankAE(nn.Module):
     """F, E and D; `forward` is the prediction D(F(x))."""
 
     def __init__(
-        self, config: RankAEConfig, n_words: int, n_labels: int, vectors: Tensor | None
+        self,
+        n_words: int,
+        n_labels: int,
+        vectors: Tensor | None,
+        *,
+        width: int,
+        hidden: int,
+        label_hidden: int,
+        reduction: int = 4,
+        attention: Attention = "on",
+        input: Input = "set",
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.pool, self.word_dropout = config.pool, config.word_dropout
-        is_sequence = config.input == "lstm"
-        half = -(-config.width // 2)  # LSTM units in each direction
-        width = 2 * half if is_sequence else config.width
-        self.words = WordEmbedding(n_words, config.width, 0.0, vectors)
-        self.context = BiLSTM(config.width, half) if is_sequence else NoContext()
-        self.attend = ATTENTIONS[config.attention](width, config.reduction)
-        self.embed = nn.Linear(width, config.hidden)
-        self.encode = LabelEncoder(n_labels, config.label_hidden, config.hidden)
-        self.decode = LabelDecoder(self.encode, config.dropout)
+        is_sequence = input == "lstm"
+        half = -(-width // 2)  # LSTM units in each direction
+        inner = 2 * half if is_sequence else width
+        self.words = WordEmbedding(n_words, width, 0.0, vectors)
+        self.context = BiLSTM(width, half) if is_sequence else NoContext()
+        self.attend = ATTENTIONS[attention](inner, reduction)
+        self.embed = nn.Linear(inner, hidden)
+        self.encode = LabelEncoder(n_labels, label_hidden, hidden)
+        self.decode = LabelDecoder(self.encode, dropout)
 
     def forward(self, tokens: Tensor, lengths: Tensor, weights: Tensor) -> Tensor:
         return self.decode(self.embed_words(self.weigh(tokens, weights), lengths))  # (n, l)
 
     def weigh(self, tokens: Tensor, weights: Tensor) -> Tensor:
         """Return V', the word vectors times their weights (spatial attention)."""
-        weights = F.dropout(weights, self.word_dropout, self.training)
         return self.words(tokens) * weights[:, :, None]  # (n, t, e)
 
     def embed_words(self, v: Tensor, lengths: Tensor) -> Tensor:
-        """Return x_h = F(x) from the weighted word vectors."""
-        mask = token_mask(v, lengths)[:, :, None]  # (n, t, 1)
+        """Return x_h = F(x) from the weighted word vectors.
+
+        The paper averages over n words. Documents are padded to one n with words of weight 0, so
+        the average is the sum over n, a constant that the next layer takes up.
+        """
         m = self.attend(self.context(v, lengths))  # (n, t, e)  Eq. 5, M = V' o A
-        x = torch.where(mask, m, 0).sum(1)  # (n, e)
-        x = x / lengths.clamp(min=1)[:, None] if self.pool == "mean" else x
+        x = torch.where(token_mask(m, lengths)[:, :, None], m, 0).sum(1)  # (n, e)  padding is 0
         return self.embed(x)  # (n, d)  # fmt: skip
-
-
-class Ensemble(nn.Module):
-    """Networks trained on the same batches from different initial weights; logits are averaged."""
-
-    def __init__(
-        self, config: RankAEConfig, n_words: int, log_odds: Tensor, vectors: Tensor | None
-    ) -> None:
-        super().__init__()
-        self.parts = nn.ModuleList(
-            RankAE(config, n_words, len(log_odds), vectors) for _ in range(config.networks)
-        )
-
-    def forward(self, tokens: Tensor, lengths: Tensor, weights: Tensor) -> Tensor:
-        return torch.stack([part(tokens, lengths, weights) for part in self.parts]).mean(0)

@@ -169,7 +169,7 @@ def _refuse_other_run(folder: Path, tables: Table, parts: CorpusParts) -> None:
     manifest = verify_folder(folder)
     hint = f"remove {folder} to run it again, or give the system another name"
     # Compare resolved settings: one that is newer than the run had its default value then.
-    if resolve(load_config(folder)).tables() != resolve(tables).tables():
+    if resolve(load_config(folder), names_old=False).tables() != resolve(tables).tables():
         raise RunError(f"{folder}: finished with other settings than the file says", hint=hint)
     if manifest["train"]["key"] != parts.train_and_dev[0].key:
         raise RunError(f"{folder}: trained on other documents", hint=hint)

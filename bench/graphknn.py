@@ -1,12 +1,12 @@
-"""DXML against growing size, on a synthetic corpus: time, memory, and the exponent of their growth.
+"""`graphknn` on synthetic corpora of growing size: time, memory and the exponents of their growth.
 
-    python bench/dxml.py                                  10,000, 50,000 and 200,000 labels
-    python bench/dxml.py --labels 1000 4000 --features 20000 --documents 8000 --epochs 2 --out F
+    python bench/graphknn.py                                  10,000, 50,000 and 200,000 labels
+    python bench/graphknn.py --labels 1000 4000 --features 20000 --documents 8000 --epochs 2 --out F
 
 Each size runs in a process of its own: it trains on the GPU where there is one, saves, loads the
 run on the CPU and ranks test documents there, then puts 1,000 more documents into it. Prints a
 Markdown table and, with --out, writes the figures as JSON. Exponent b: seconds grow as labels^b,
-by least squares over all sizes. Label vectors are made with torch, so that gensim is not needed.
+by least squares over all sizes.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,7 @@ from ontodex.evaluation.ranking import precision, score_documents
 from ontodex.features.label_graph import compute_label_vectors
 from ontodex.io.device import choose_device, describe_machine
 from ontodex.models.baselines.popularity import PopularityConfig, PopularitySystem
-from ontodex.models.dxml.network import DxmlConfig
-from ontodex.models.dxml.system import DxmlSystem
+from ontodex.models.graphknn.system import GraphKnnConfig, GraphKnnSystem
 from ontodex.types import Corpus, LabelSpace
 from synthetic import Shape, draw, parts, sparse_corpus
 
@@ -55,15 +55,14 @@ def measure(shape: Shape, epochs: int, small: int, batch: int, folder: Path) -> 
         "networks": 1,
         "hidden": 512,
         "label_size": 300,
-        "skip_gram": "torch",
         "walk_passes": 1,
     }
     loop = {"epochs": epochs, "batch_size": batch, "patience": 0}
-    config = build(DxmlConfig, {**large, "train": loop}, "model")
+    config = build(GraphKnnConfig, {**large, "train": loop}, "model")
     started = time.perf_counter()
     compute_label_vectors(train, labels, config, device=device)
     walked = time.perf_counter()
-    model = DxmlSystem(config, device=device)
+    model = GraphKnnSystem(config, device=device)
     model.fit(train, dev, labels)
     trained = time.perf_counter()
     found = {
@@ -71,8 +70,7 @@ def measure(shape: Shape, epochs: int, small: int, batch: int, folder: Path) -> 
         "walk_s": walked - started,
         "train_s": trained - walked,
         "gpu_gib": torch.cuda.max_memory_allocated() / 2**30 if device != "cpu" else 0.0,
-        "chosen": {"neighbours": model.neighbours, "exponent": model.exponent,
-                   "probe": model.probe, "clusters": len(model.memory.centres)},
+        "chosen": {**asdict(model.chosen), "clusters": len(model.memory.centres)},
         "hardware": describe_machine(device),
     }  # fmt: skip
     floor = PopularitySystem(PopularityConfig())
@@ -89,13 +87,15 @@ def drawn_more(shape: Shape) -> Corpus:
     return sparse_corpus(shape, draw(shape, 1_000, part=3, cover=False))
 
 
-def on_cpu(model: DxmlSystem, labels: LabelSpace, test: Corpus, later: Corpus) -> dict[str, Any]:
+def on_cpu(
+    model: GraphKnnSystem, labels: LabelSpace, test: Corpus, later: Corpus
+) -> dict[str, Any]:
     """Saved, loaded on the CPU, asked, updated."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         model.save(folder)
         size = sum(path.stat().st_size for path in folder.rglob("*"))
-        loaded = DxmlSystem.load(folder, labels, device="cpu")
+        loaded = GraphKnnSystem.load(folder, labels, device="cpu")
         loaded.rank(test.select(np.arange(10)), 5)  # the index is built
         started = time.perf_counter()
         ranking = loaded.rank(test, 5)

@@ -1,0 +1,294 @@
+"""Claims of the papers, measured and judged: writes docs/papers/claims.md.
+
+    python bench/claims.py measure [CORPUS ...]     train what experiments/claims.toml names
+    python bench/claims.py page                     write the page from the saved figures
+
+A claim compares sides: systems with settings, perhaps trained on noisy labels. Every side is
+trained with each seed. The figures of each test document are kept in bench/results/claims, one file
+for each corpus, side and seed; what is there is not trained again.
+
+Verdict: the mean over seeds of each document's figure, first side minus second, and the 95 %
+interval of the paired bootstrap over documents. `held` lies above 0, `not held` below 0, all else
+is `undecided`, and so is every claim with fewer than three seeds on a side. A claim against quoted
+figures takes the 95 % interval of the mean of random splits (bench/splits.py --figures).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from ontodex.config import merge_tables
+from ontodex.corpora import datasets
+from ontodex.corpora.noise import Noise, corrupt_corpus
+from ontodex.corpora.open import open_corpus
+from ontodex.evaluation.ranking import ndcg, precision, score_documents
+from ontodex.evaluation.significance import Interval, compare_means
+from ontodex.io.files import open_atomic, write_text
+from ontodex.models import find_model
+from ontodex.models.interface import Refits
+from ontodex.runs.recipe import train as train_run
+from ontodex.types import Corpus
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = Path(os.environ.get("ONTODEX_DATA", ROOT.parent / "shared" / "data"))
+RESULTS = ROOT / "bench" / "results" / "claims"
+PAGE = ROOT / "docs" / "papers" / "claims.md"
+SEEDS = (1, 2, 3)
+METRICS = {"P@1": (precision, 1), "P@3": (precision, 3), "P@5": (precision, 5), "nDCG@5": (ndcg, 5)}
+PAPERS = {
+    "DXML": "dxml",
+    "Rank-AE": "rankae",
+    "AttentionXML": "attentionxml",
+    "LightAttention": "lightattention",
+    "Deep Level-wise XMLC": "levelwise",
+}
+Verdict = Literal["held", "not held", "undecided"]
+Figures = Mapping[str, NDArray[np.float64]]  # metric -> (seeds, documents)
+
+
+@dataclass(frozen=True)
+class Side:
+    """A system that is trained for a claim."""
+
+    model: str
+    settings: dict[str, Any] = field(default_factory=dict)  # of [model]
+    noise: Noise | None = None
+    rate: float = 0.0
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim on one corpus."""
+
+    paper: str
+    text: str
+    corpus: str
+    first: str = ""  # side that should be better
+    second: str = ""
+    first_clean: str = ""  # with these, the side that should lose less against its clean form
+    second_clean: str = ""
+    quoted: str = ""  # system of another paper's table, instead of a second side
+    quoted_value: float = 0.0
+    metric: str = "nDCG@5"
+    known: str = ""  # what is known without figures of documents
+    reason: str = ""  # why such a claim is undecided
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim with its verdict and what it rests on."""
+
+    claim: Claim
+    verdict: Verdict
+    numbers: str
+    interval: Interval | None = None
+
+
+def read_plan(path: Path) -> tuple[dict[str, Side], list[Claim]]:
+    """Return the sides and the claims of a TOML file."""
+    tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    sides = {name: Side(**table) for name, table in tables["sides"].items()}
+    claims = [Claim(**table) for table in tables["claims"]]
+    for claim in claims:
+        unknown = set(sides_of(claim)) - set(sides)
+        if unknown:
+            raise SystemExit(f"{path}: there is no side {', '.join(sorted(unknown))}")
+    return sides, claims
+
+
+def sides_of(claim: Claim) -> list[str]:
+    """Return the names of the sides that a claim compares."""
+    names = (claim.first, claim.second, claim.first_clean, claim.second_clean)
+    return [name for name in names if name and not claim.quoted]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Documents to learn from, to choose by and to test on."""
+
+    train: Corpus
+    dev: Corpus | None  # None: a tenth of train, and systems that can are refitted on all of it
+    test: Corpus
+
+
+def open_parts(corpus: str, folder: Path) -> Parts:
+    """Return the standard split of a data set, or the bundled sample."""
+    if corpus == "sample":
+        datasets.get("sample", folder / "sample")
+        files = (folder / "sample" / f"{part}.jsonl" for part in ("train", "dev", "test"))
+        return Parts(*map(open_corpus, files))
+    train, test = (DATA / corpus / f"{corpus}_{part}.txt.gz" for part in ("train", "test"))
+    return Parts(open_corpus(train), None, open_corpus(test))
+
+
+def measure(side: Side, seed: int, parts: Parts) -> dict[str, NDArray[Any]]:
+    """Train a side with one seed; return the figures of each test document that has labels."""
+    train, dev, test = parts.train, parts.dev, parts.test
+    if side.noise:
+        if dev is None:
+            raise SystemExit("noise needs a corpus with clean dev documents of its own")
+        train = corrupt_corpus(train, side.noise, side.rate)
+    system_class = find_model(side.model)
+    own = {"seed": seed} if hasattr(system_class.Config(), "seed") else {}
+    loop = {"train": {"seed": seed}} if hasattr(system_class.Config(), "train") else own
+    tables = {
+        "model": merge_tables({"name": side.model, **side.settings}, loop),
+        "train": {"refit": issubclass(system_class, Refits) and dev is None},
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        run = train_run(config=tables, out=Path(folder) / "run", train=train, dev=dev)
+        gold, ranking = run.labels.gold(test), run.rank(test, 5)
+    has_labels = np.diff(gold.indptr) > 0
+    return {
+        name: score_documents(metric, k, gold, ranking)[has_labels].astype(np.float32)
+        for name, (metric, k) in METRICS.items()
+    }
+
+
+def keep_measuring(sides: Mapping[str, Side], claims: Sequence[Claim], only: list[str]) -> None:
+    """Measure every side of every claim that has no file yet."""
+    wanted = {
+        (c.corpus, name) for c in claims for name in sides_of(c) if not only or c.corpus in only
+    }
+    for corpus, name in sorted(wanted):
+        with tempfile.TemporaryDirectory() as folder:
+            missing = [s for s in SEEDS if not (RESULTS / f"{corpus}-{name}-{s}.npz").exists()]
+            if not missing:
+                continue
+            parts = open_parts(corpus, Path(folder))
+            for seed in missing:
+                figures = measure(sides[name], seed, parts)
+                RESULTS.mkdir(parents=True, exist_ok=True)
+                with open_atomic(RESULTS / f"{corpus}-{name}-{seed}.npz") as out:
+                    np.savez_compressed(out, **figures)  # type: ignore[arg-type]
+                means = ", ".join(f"{m} {100 * v.mean():.2f}" for m, v in figures.items())
+                sys.stderr.write(f"{corpus} {name} {seed}: {means}\n")
+
+
+def load_figures(corpus: str, side: str, folder: Path = RESULTS) -> Figures | None:
+    """Return the figures of a side, (seeds, documents) for each metric; None where it has none."""
+    files = sorted(folder.glob(f"{corpus}-{side}-[0-9]*.npz"))
+    if not files:
+        return None
+    loaded = [np.load(file) for file in files]
+    return {m: np.stack([one[m].astype(np.float64) for one in loaded]) for m in METRICS}
+
+
+def judge(claim: Claim, folder: Path = RESULTS) -> Judged:
+    """Return the verdict of a claim by the figures that are there."""
+    if claim.quoted:
+        return judge_quoted(claim, folder)
+    figures = [load_figures(claim.corpus, name, folder) for name in sides_of(claim)]
+    if not figures or any(one is None for one in figures):
+        return Judged(claim, "undecided", claim.known)
+    each = [one[claim.metric] for one in figures if one is not None]
+    if min(map(len, each)) < len(SEEDS):
+        return Judged(claim, "undecided", f"fewer than {len(SEEDS)} seeds")
+    means = [one.mean(axis=0) for one in each]  # over seeds, (documents,)
+    first, second = means if len(means) == 2 else (means[0] - means[2], means[1] - means[3])
+    found = compare_means(first, second)
+    spread = [f"{100 * one.mean():.2f} ± {100 * one.mean(axis=1).std(ddof=1):.2f}" for one in each]
+    return Judged(claim, decide(found), " against ".join(spread[:2]) + _fall(spread), found)
+
+
+def _fall(spread: list[str]) -> str:
+    return f"; clean {spread[2]} and {spread[3]}" if len(spread) == 4 else ""
+
+
+def judge_quoted(claim: Claim, folder: Path = RESULTS) -> Judged:
+    """Return the verdict of a claim against a quoted figure, by the mean of random splits."""
+    file = folder / "splits.json"
+    splits = json.loads(file.read_text()) if file.exists() else {}
+    values = np.array(splits.get(claim.corpus, {}).get(claim.first, {}).get(claim.metric, []))
+    if len(values) < len(SEEDS):
+        return Judged(claim, "undecided", claim.known or f"{len(values)} splits measured")
+    error = scipy.stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5
+    gap = float(values.mean() - claim.quoted_value) / 100
+    found = Interval(gap, gap - error / 100, gap + error / 100)
+    numbers = (
+        f"{values.mean():.2f} ± {values.std(ddof=1):.2f}, {len(values)} splits, against "
+        f"{claim.quoted} {claim.quoted_value:.2f} (quoted)"
+    )
+    return Judged(claim, decide(found), numbers, found)
+
+
+def decide(difference: Interval) -> Verdict:
+    """Return `held` above 0, `not held` below 0, else `undecided`."""
+    if difference.low > 0:
+        return "held"
+    return "not held" if difference.high < 0 else "undecided"
+
+
+HEAD = """# Claims of the papers
+
+Generated by `python bench/claims.py page` from `experiments/claims.toml` and
+`bench/results/claims`. Do not edit.
+
+Each row is one claim of a paper on one corpus. *Difference* is the first system minus the second in
+points of the metric, with the 95 % interval of a paired bootstrap over test documents. Both sides
+have three seeds; *numbers* gives mean and standard deviation over seeds. `held`: the interval lies
+above 0. `not held`: below 0. `undecided`: neither, or for the reason given. Claims against quoted
+figures use the 95 % interval of the mean of random splits. Nothing was chosen on test documents.
+"""
+COLUMNS = ("claim", "corpus", "metric", "numbers", "difference", "verdict")
+
+
+def format_page(judged: Sequence[Judged]) -> str:
+    """Return the page: a table for each paper."""
+    parts = [HEAD, _format_summary(judged)]
+    for paper, page in PAPERS.items():
+        rows = [one for one in judged if one.claim.paper == paper]
+        parts.append(f"## {paper}\n\nThe system: [`{page}`]({page}.md).\n")
+        parts.append(f"| {' | '.join(COLUMNS)} |\n|---|---|---|---|---:|---|")
+        parts[-1] += "".join(f"\n{_format_row(one)}" for one in rows) + "\n"
+        commands = sorted({one.claim.command for one in rows if one.claim.command})
+        parts.append("Commands:\n\n" + "\n".join(f"    {command}" for command in commands) + "\n")
+    return "\n".join(parts)
+
+
+def _format_summary(judged: Sequence[Judged]) -> str:
+    counts = {v: sum(one.verdict == v for one in judged) for v in ("held", "not held", "undecided")}
+    listed = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    return f"{len(judged)} claims: {listed}.\n"
+
+
+def _format_row(one: Judged) -> str:
+    claim, gap = one.claim, ""
+    if one.interval:
+        estimate, low, high = (
+            100 * v for v in (one.interval.estimate, one.interval.low, one.interval.high)
+        )
+        gap = f"{estimate:+.2f} [{low:+.2f}, {high:+.2f}]"
+    numbers = one.numbers if not claim.reason or one.interval else f"{one.numbers}. {claim.reason}"
+    cells = (claim.text, claim.corpus, claim.metric, numbers, gap, one.verdict)
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("step", choices=["measure", "page"])
+    parser.add_argument("corpora", nargs="*")
+    given = parser.parse_args()
+    sides, claims = read_plan(ROOT / "experiments" / "claims.toml")
+    if given.step == "measure":
+        keep_measuring(sides, claims, given.corpora)
+    else:
+        write_text(PAGE, format_page([judge(claim) for claim in claims]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Several label autoencoders that also learn from the prediction itself: our variant of Rank-AE."""

@@ -1,0 +1,1 @@
+"""Kernel regression onto label vectors, and nearest neighbours: our variant of DXML."""

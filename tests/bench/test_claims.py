@@ -1,0 +1,79 @@
+"""Verdicts on claims: the paired bootstrap over documents, and when nothing is decided."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def claims(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    return importlib.import_module("claims")
+
+
+def save(folder: Path, claims: ModuleType, side: str, means: list[float]) -> None:
+    """A file for each seed: 400 documents with right answers at this rate."""
+    for seed, mean in enumerate(means, start=1):
+        right = (np.arange(400) % 100 < 100 * mean).astype(np.float32)
+        figures = dict.fromkeys(claims.METRICS, right)
+        np.savez_compressed(folder / f"toy-{side}-{seed}.npz", **figures)
+
+
+def make(claims: ModuleType, **more: object) -> object:
+    table = {"paper": "DXML", "text": "a > b", "corpus": "toy", "first": "a", "second": "b"}
+    return claims.Claim(**{**table, **more})
+
+
+@pytest.mark.parametrize(
+    ("second", "verdict"), [(0.5, "held"), (0.9, "not held"), (0.7, "undecided")]
+)
+def test_the_interval_of_the_difference_decides(claims, tmp_path, second, verdict):
+    save(tmp_path, claims, "a", [0.69, 0.7, 0.71])
+    save(tmp_path, claims, "b", [second] * 3)
+    judged = claims.judge(make(claims), tmp_path)
+    assert judged.verdict == verdict
+    assert judged.interval.estimate == pytest.approx(0.7 - second, abs=1e-6)
+
+
+def test_two_seeds_decide_nothing(claims, tmp_path):
+    save(tmp_path, claims, "a", [0.9, 0.9])
+    save(tmp_path, claims, "b", [0.1, 0.1, 0.1])
+    assert claims.judge(make(claims), tmp_path).verdict == "undecided"
+    assert claims.judge(make(claims, known="one seed"), tmp_path / "none").numbers == "one seed"
+
+
+def test_a_smaller_fall_against_the_clean_form_is_what_counts_under_noise(claims, tmp_path):
+    for side, mean in {"a": 0.6, "b": 0.65, "a-clean": 0.7, "b-clean": 0.9}.items():
+        save(tmp_path, claims, side, [mean] * 3)
+    judged = claims.judge(make(claims, first_clean="a-clean", second_clean="b-clean"), tmp_path)
+    assert judged.verdict == "held"  # falls of 0.1 and 0.25
+    assert judged.interval.estimate == pytest.approx(0.15)
+
+
+def test_a_quoted_figure_is_compared_with_the_mean_of_random_splits(claims, tmp_path):
+    splits = {"toy": {"a": {"P@1": [60.0, 61.0, 62.0, 61.0]}}}
+    (tmp_path / "splits.json").write_text(json.dumps(splits))
+    verdicts = [
+        claims.judge(
+            make(claims, second="", quoted="b", quoted_value=value, metric="P@1"), tmp_path
+        ).verdict
+        for value in (50.0, 61.2, 70.0)
+    ]
+    assert verdicts == ["held", "undecided", "not held"]
+
+
+def test_the_page_has_a_row_for_every_claim_of_the_plan(claims):
+    _, plan = claims.read_plan(ROOT / "experiments" / "claims.toml")
+    page = claims.format_page([claims.judge(claim) for claim in plan])
+    assert {claim.paper for claim in plan} == set(claims.PAPERS)
+    for claim in plan:
+        assert f"| {claim.text} | {claim.corpus} |" in page
+        assert claim.command in page
