@@ -71,7 +71,7 @@ def test_a_quoted_figure_is_compared_with_the_mean_of_random_splits(claims, tmp_
 
 
 def test_the_page_has_a_row_for_every_claim_of_the_plan(claims):
-    _, plan = claims.read_plan(ROOT / "experiments" / "claims.toml")
+    _, plan = claims.read_plan(ROOT / "bench" / "claims.toml")
     page = claims.format_page([claims.judge(claim) for claim in plan])
     assert {claim.paper for claim in plan} == set(claims.PAPERS)
     for claim in plan:
