@@ -26,6 +26,7 @@ ABILITIES: dict[str, set[type]] = {
     "lightattention": {Explains},
     "attentive-tree": {Explains},
     "levelwise": {Decides, Describes, Explains},
+    "attentive-levels": {Decides, Describes, Explains},
     "rankae": {Explains, Refits},
     "consensus": {Describes, Explains},
     "auto": {Describes, Explains, Refits},

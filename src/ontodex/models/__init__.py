@@ -35,6 +35,7 @@ MODELS = {
     "lightattention": "ontodex.models.lightattention.system:LightAttentionSystem",
     "attentive-tree": "ontodex.models.attentive_tree.system:AttentiveTreeSystem",
     "levelwise": "ontodex.models.levelwise.system:Levelwise",
+    "attentive-levels": "ontodex.models.attentive_levels.system:AttentiveLevelsSystem",
     "rankae": "ontodex.models.rankae.system:RankAESystem",
     "consensus": "ontodex.models.consensus:Consensus",
     "auto": "ontodex.models.auto.system:AutoSystem",
