@@ -73,8 +73,8 @@ def fit(name: str, data: Path, out: Path, members: Sequence[str]) -> None:
     from ontodex.runs.recipe import train
 
     settings = ON_ALL.get(name, ONE_EPOCH)
-    if name == "levelwise":
-        settings = {**ONE_EPOCH, "pointer": ONE_EPOCH}
+    if name in ("levelwise", "attentive-levels"):
+        settings = {**ONE_EPOCH, "merge": "pointer", "pointer": {"steps": 1}}
     elif name == "consensus":
         settings = {"members": list(members)}
     docs = list(read_docs(data / "train.jsonl"))

@@ -34,72 +34,59 @@ import torch
 import levelwise_tables
 from levelwise_measure import measure, read_clock
 from levelwise_results import FORMAT
-from ontodex.config import build, merge_tables, read
+from ontodex.config import Table, build, list_constants, merge_tables, read, vary
 from ontodex.io.device import choose_device
 from ontodex.io.files import hash_file, write_text
 from ontodex.io.old_names import translate_old_names
+from ontodex.models.attentive_levels.system import AttentiveLevelsSystem
 from ontodex.models.levelwise.cache_key import AFTER_PASS_1, AFTER_PASS_2
-from ontodex.models.levelwise.config import LevelwiseConfig
+from ontodex.models.levelwise.config import LevelsConfig
 from ontodex.models.levelwise.system import Levelwise
 from ontodex.ontology.open import read_ontology
 from ontodex.types import Corpus, LabelSpace
 
-# The network of the paper in our sizes; pass 2 alone predicts.
-POOLING: dict[str, Any] = {
-    "word_aggregation": "pooling",
-    "keyword_encoder": "pooling",
-    "encoder": "level",
-    "windows": [3, 4, 5],
-    "width": 320,
-    "hidden": 256,
-    "value_dim": 256,
-    "bag": 0,
-    "word_dropout": 0.2,
-    "pass2_init": "continued",  # the paper does not say; better on dev
-    "average_passes": False,
-    "train": {"batch_size": 256},
-}
+# Deep Level-wise XMLC as written; `levelwise` has the values of the paper.
 PAPER: dict[str, dict[str, Any]] = {
-    "full": {},
+    "full": {"merge": "pointer"},
     "words": {"inputs": "words", "merge": "threshold"},
     "keywords": {"inputs": "words+keywords", "merge": "threshold"},
     "sampling": {"merge": "sampling"},
     "threshold": {"merge": "threshold"},
-    "label": {"pointer": {"unit": "label"}},
-    "printed": {"pointer": {"ancestor_gate": "printed"}},
-    "ungated": {"pointer": {"ancestor_gate": "off"}},
-    "unordered": {"pointer": {"order": "any", "candidate_threshold_ratio": 1.0}},
-    "max": {"pooling": "max"},
-    "fixed": {"pooling": "fixed", "chunks": 8},
+    "label": {"merge": "pointer", "pointer": {"unit": "label"}},
+    "printed": {"merge": "pointer", "pointer": {"ancestor_gate": "printed"}},
+    "ungated": {"merge": "pointer", "pointer": {"ancestor_gate": "off"}},
+    "max": {"merge": "pointer", "pooling": "max"},
+    "fixed": {"merge": "pointer", "pooling": "fixed", "chunks": 8},
     "flat": {"max_level": 1, "merge": "threshold"},
-    "own-documents": {"documents": "level"},
-    "expanded": {"expand": "lowest"},
-    "shared": {"encoder": "shared"},
-    "attention": {"word_aggregation": "attention"},
-    "averaged": {"average_passes": True},
-    "anew": {"pass2_init": "scratch"},
-    "odds": {"pointer": {"candidate_odds": "threshold"}},
 }
-ATTENTIVE: dict[str, dict[str, Any]] = {  # the default
+# Ablations of constants of the class.
+CONSTANTS: dict[str, dict[str, Any]] = {
+    "all-documents": {"merge": "pointer", "documents": "all"},
+    "balanced": {"merge": "pointer", "categories": "balanced"},
+    "averaged": {"merge": "pointer", "average_passes": True},
+    "anew": {"merge": "pointer", "pass2_init": "scratch"},
+    "ordered": {
+        "merge": "pointer",
+        "pointer": {"order": "forward", "length_reward": True, "candidate_threshold_ratio": 0.4},
+    },
+    "odds": {"merge": "pointer", "pointer": {"candidate_odds": "threshold"}},
+    # As many epochs of pass 1 as `full` has in both passes.
+    "longer": {"inputs": "words+keywords", "merge": "threshold", "train": {"epochs": 54}},
+}
+ATTENTIVE: dict[str, dict[str, Any]] = {  # our variant
     "attentive": {},
-    "attentive-keywords": {"inputs": "words+keywords", "merge": "threshold"},
+    "attentive-keywords": {"reads_levels": False, "merge": "threshold"},
     "attentive-last": {"average_passes": False},
-    "attentive-continued": {"pass2_init": "continued"},
-    "attentive-continued-last": {"pass2_init": "continued", "average_passes": False},
     "attentive-odds": {"pointer": {"candidate_odds": "threshold"}},
     "attentive-threshold": {"merge": "threshold"},
     "attentive-sampling": {"merge": "sampling"},
     "attentive-flat": {"max_level": 1, "merge": "threshold"},
 }
-AS_PRINTED = read(Path(__file__).parent.parent / "experiments" / "paper" / "levelwise.toml")
-ROWS = {**{row: {**POOLING, **settings} for row, settings in PAPER.items()}, **ATTENTIVE}
-ROWS["paper"] = {k: v for k, v in AS_PRINTED["model"].items() if k != "name"}
-# The rows of Tables 2 to 5, the claims and the page; experiments/levelwise.toml has the same.
+ROWS = {**PAPER, **CONSTANTS, **ATTENTIVE}
+# The rows of Tables 2 to 5; experiments/levelwise.toml has the same.
 TABLED = (
-    "full", "words", "keywords", "sampling", "threshold", "label", "odds", "max", "flat",
-    "averaged", "anew", "attention", "attentive", "attentive-keywords", "attentive-last",
-    "attentive-odds", "attentive-threshold", "attentive-sampling", "attentive-continued",
-    "attentive-continued-last", "attentive-flat",
+    "full", "words", "keywords", "sampling", "threshold", "label", "max", "flat", "attentive",
+    "attentive-threshold", "attentive-sampling", "attentive-flat",
 )  # fmt: skip
 
 
@@ -129,13 +116,6 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--paper", action="store_true", help="show the paper's numbers too")
     parser.add_argument("--beside", type=Path, help="a JSON file with results of other systems")
     arguments = parser.parse_args(given)
-    least = AS_PRINTED["labels"]["min_count"]
-    if "paper" in arguments.rows and arguments.min_count != least:
-        parser.error(
-            f"the row `paper` learns labels that {least} training documents have or more, as "
-            f"experiments/paper/levelwise.toml does, not {arguments.min_count}: add --min-count "
-            f"{least}, and take a folder of its own, since other label sets have other figures"
-        )
     log_to_stderr()
     source = Source(arguments.folder, arguments.ontology, arguments.min_count)
     about = {"format": FORMAT, **source.about()}
@@ -143,12 +123,13 @@ def main(given: Sequence[str] | None = None) -> None:
     for seed in arguments.seeds:
         for row in arguments.rows:
             config = settings(row, seed, arguments.common, arguments.over)
-            made_from = {"model": dataclasses.asdict(config), **about}
+            made_from = {"model": list_choices(config), **about}
             head = {"row": row, "seed": seed, "made from": made_from}
             jobs.append(Job(arguments.out / f"{row}-{seed}.json", head, config))
     if arguments.steps:
         for job in jobs:
-            time_steps(job.head["row"], make_system(job.config), *source.open(), arguments.steps)
+            row = job.head["row"]
+            time_steps(row, make_system(row, job.config), *source.open(), arguments.steps)
         return
     for job in jobs:  # before the first hour of training
         if job.result.exists():
@@ -191,12 +172,13 @@ class Job:
 
     result: Path
     head: Mapping[str, Any]
-    config: LevelwiseConfig
+    config: LevelsConfig
 
     @property
     def passes(self) -> set[str]:
         """The settings of pass 1 and pass 2: rows with equal ones share them."""
-        settings = {**vars(self.config), "reads_keywords": self.config.reads_keywords}
+        constants = list_constants(type(self.config))
+        settings = {**constants, **vars(self.config), "keywords": self.config.reads_keywords}
         return {
             repr({name: value for name, value in settings.items() if name not in later})
             for later in (AFTER_PASS_1, AFTER_PASS_2)
@@ -204,7 +186,7 @@ class Job:
 
     def run(self, source: Source) -> None:
         current_process().name = self.result.stem  # for the log
-        system = make_system(self.config)
+        system = make_system(self.head["row"], self.config)
         system.work = self.result.parent / "work"
         found = {**self.head, **measure(system, *source.open())}
         write_text(self.result, json.dumps(found) + "\n")
@@ -267,16 +249,39 @@ def print_line(line: str) -> None:
     sys.stdout.flush()
 
 
-def settings(row: str, seed: int, common: Sequence[str], over: Sequence[str]) -> LevelwiseConfig:
-    """Return the settings of a row."""
+def settings(row: str, seed: int, common: Sequence[str], over: Sequence[str]) -> LevelsConfig:
+    """Return the settings of a row, and its constants."""
     model = merge_tables(read(None, common).get("model", {}), ROWS[row])
     model = merge_tables(model, read(None, over).get("model", {}))
-    model = merge_tables(model, {"train": {"seed": seed}, "pointer": {"train": {"seed": seed}}})
-    return build(Levelwise.Config, model, "model")
+    model = merge_tables(model, {"train": {"seed": seed}})
+    system = find_system(row)
+    pointer, constants = split_constants(system.Config().pointer, model.pop("pointer", {}))
+    model, own = split_constants(system.Config(), model)
+    config = build(system.Config, {**model, "pointer": pointer}, "model")
+    return vary(config, pointer=vary(config.pointer, **constants), **own)
 
 
-def make_system(config: LevelwiseConfig) -> Levelwise:
-    return Levelwise(config, device=choose_device("auto"))
+def list_choices(config: LevelsConfig) -> Table:
+    """Return the settings and the constants of a row, for its result file."""
+    pointer = {**list_constants(type(config.pointer)), **vars(config.pointer)}
+    del pointer["train"]
+    own = {**list_constants(type(config)), **dataclasses.asdict(config), "pointer": pointer}
+    return {name: own[name] for name in sorted(own)}
+
+
+def split_constants(defaults: Any, table: Mapping[str, Any]) -> tuple[Table, Table]:
+    """Return the settings and the constants of a table."""
+    known = list_constants(type(defaults))
+    fields = {name: value for name, value in table.items() if name not in known}
+    return fields, {name: value for name, value in table.items() if name in known}
+
+
+def find_system(row: str) -> type[Levelwise]:
+    return AttentiveLevelsSystem if row in ATTENTIVE else Levelwise
+
+
+def make_system(row: str, config: LevelsConfig) -> Levelwise:
+    return find_system(row)(config, device=choose_device("auto"))
 
 
 def check_inputs(result: Path, made_from: Mapping[str, Any]) -> None:

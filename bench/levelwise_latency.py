@@ -48,7 +48,7 @@ def main() -> None:
     corpora = {part: Corpus.open(arguments.folder / part) for part in ("train", "dev")}
     labels = LabelSpace.of(corpora["train"], read_ontology(arguments.ontology))
     over = [f"model.pointer.max_labels={EMITTED}"]
-    system = make_system(settings(arguments.row, 1, arguments.common, over))
+    system = make_system(arguments.row, settings(arguments.row, 1, arguments.common, over))
     docs = open_corpus(arguments.texts)
     texts = [docs[i] for i in range(arguments.documents)]
     fill_untrained(system, corpora, labels, Corpus.of(texts))
@@ -87,7 +87,7 @@ def fill_untrained(
     merging, settings = system.merging, system.config.pointer
     merging.level_calibration = [Calibration.identity() for _ in system.levels]
     merging.sampling = Sampling(np.zeros(1), np.full(1, float(EMITTED)))
-    if system.config.merge == "pointer":
+    if system.merging.rule in ("auto", "pointer"):
         merging.pointer = Pointer(settings, merging.hierarchy)
         merging.pointer.network = PointerNetwork(settings, merging.hierarchy).eval()
         with torch.no_grad():
@@ -97,7 +97,7 @@ def fill_untrained(
             [ranking.probabilities for ranking in system.predict_levels(texts)[place]]
         )
         one.thresholds[:] = np.sort(predicted, axis=None)[-CANDIDATES * len(texts) - 1]
-    if system.config.merge == "pointer":
+    if system.merging.rule in ("auto", "pointer"):
         system.thresholds[:] /= settings.candidate_threshold_ratio
 
 

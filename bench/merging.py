@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ontodex.config import build
+from ontodex.config import vary
 from ontodex.corpora.open import open_corpus
 from ontodex.evaluation.sets import set_metrics
 from ontodex.io.device import choose_device
-from ontodex.models.levelwise.config import LevelwiseConfig
+from ontodex.models.attentive_levels.config import AttentiveLevelsConfig, OrderedPointerConfig
 from ontodex.models.levelwise.cross_fitting import assign_folds
 from ontodex.models.levelwise.levels import join_levels
 from ontodex.models.levelwise.merge import Merge, Predictions
@@ -43,15 +43,16 @@ from ontodex.models.levelwise.thresholds import (
 from ontodex.ontology.levels import compute_label_ancestors, compute_label_levels
 from ontodex.runs.run import Run, load
 from ontodex.types import Corpus, LabelSpace, Ranking
+from ontodex.types.loop_config import LoopConfig
 
 RANKS = 100
-ROWS: dict[str, dict[str, Any]] = {
-    "union": {"merge": "threshold"},
-    "paper": {"pointer": {"order": "any", "candidate_threshold_ratio": 1.0}},
-    "forward": {"pointer": {"candidate_threshold_ratio": 1.0}},
+ROWS: dict[str, dict[str, Any]] = {  # constants of the pointer generator
+    "union": {},
+    "paper": {"order": "any", "candidate_threshold_ratio": 1.0, "length_reward": False},
+    "forward": {"candidate_threshold_ratio": 1.0},
     "share": {},
-    "odds": {"pointer": {"candidate_odds": "threshold"}},
-    "label": {"pointer": {"unit": "label"}},
+    "odds": {"candidate_odds": "threshold"},
+    "label": {"unit": "label"},
 }
 
 
@@ -80,10 +81,12 @@ def main() -> None:
     sys.stdout.write("{:,} training, {:,} dev, {:,} test documents\n\n".format(*sizes))
     sys.stdout.write("| | MiF | MaF | seconds |\n|---|---:|---:|---:|\n")
     for row in arguments.rows:
-        settings = {"pointer": {}, **ROWS[row]}
-        training = {"epochs": arguments.epochs, "seed": arguments.seed}
-        settings["pointer"] = {**settings["pointer"], "train": training}
-        config = build(LevelwiseConfig, settings, "model")
+        pointer = vary(OrderedPointerConfig(), epochs=arguments.epochs, **ROWS[row])
+        config = AttentiveLevelsConfig(
+            merge="threshold" if row == "union" else "pointer",
+            pointer=pointer,
+            train=LoopConfig(seed=arguments.seed),
+        )
         began = time.monotonic()
         is_shifted = arguments.train is not None
         chosen = merge_predictions(
@@ -140,7 +143,7 @@ def predict_out_of_fold(
 
 
 def merge_predictions(
-    config: LevelwiseConfig,
+    config: AttentiveLevelsConfig,
     placed: LevelPlan,
     learn: Predictions,
     check: Predictions,

@@ -21,8 +21,9 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from ontodex.config import vary
 from ontodex.evaluation.sets import count_by_document, micro
-from ontodex.models.levelwise.config import PointerConfig
+from ontodex.models.attentive_levels.config import OrderedPointerConfig
 from ontodex.models.levelwise.pointer import CandidateLabels, Hierarchy, Pointer
 from ontodex.types import Ranking
 
@@ -116,9 +117,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--docs", type=int, default=45_000)
     parser.add_argument("--labels", type=int, default=4_108)
-    parser.add_argument("--epochs", type=int, default=PointerConfig().train.epochs)
-    parser.add_argument("--batch", type=int, default=PointerConfig().train.batch_size)
-    parser.add_argument("--width", type=int, default=PointerConfig().embedding)
+    parser.add_argument("--epochs", type=int, default=OrderedPointerConfig().train.epochs)
+    parser.add_argument("--batch", type=int, default=OrderedPointerConfig().train.batch_size)
+    parser.add_argument("--width", type=int, default=OrderedPointerConfig().embedding)
     parser.add_argument("--units", nargs="+", default=["level", "label"])
     parser.add_argument("--gates", nargs="+", default=["path"])
     arguments = parser.parse_args()
@@ -127,7 +128,7 @@ def main() -> None:
     train, train_gold = make_documents(arguments.docs, hierarchy, 0)
     dev, dev_gold = make_documents(max(1, arguments.docs // 8), hierarchy, 1)
     test, test_gold = make_documents(max(1, arguments.docs // 8), hierarchy, 2)
-    base = PointerConfig(embedding=arguments.width, hidden=arguments.width)
+    base = OrderedPointerConfig(embedding=arguments.width, hidden=arguments.width)
     settings = replace(base.train, epochs=arguments.epochs, batch_size=arguments.batch)
     sys.stdout.write(f"{device}, {arguments.docs:,} documents, {arguments.labels:,} labels; ")
     sys.stdout.write(f"best threshold MiF {100 * score_best_threshold(test, test_gold):.2f}\n\n")
@@ -135,7 +136,8 @@ def main() -> None:
     sys.stdout.write("|---|---|---|---|---|---|\n")
     for unit in arguments.units:
         for gate in arguments.gates:
-            config = replace(base, unit=unit, ancestor_gate=gate, train=settings)
+            chosen = {"unit": unit, "ancestor_gate": gate, "epochs": arguments.epochs}
+            config = vary(base, train=settings, **chosen)
             pointer = Pointer(config, hierarchy, device)
             began = time.monotonic()
             pointer.fit(train, train_gold, dev, dev_gold)

@@ -75,10 +75,10 @@ def test_settings_say_their_choices_the_tables_inside_them_and_what_they_inherit
         for cells in map(cells_of, section.splitlines())
     }
     assert rows["`pooling`"][3] == "`dynamic`, `max`, `fixed`"
-    assert rows["`train.batch_size`"][2] == "`128`", "as `levelwise` has it"
+    assert rows["`train.batch_size`"][2] == "`256`", "as `levelwise` has it"
     assert "documents per step" in rows["`train.batch_size`"][4]
     assert "only digits" in rows["`numbers`"][4], "said where it is inherited from"
-    assert "found on dev" in rows["`logit_shift`"][4], "said above it"
+    assert "by its size" in rows["`pooling`"][4], "said above it"
 
 
 def test_every_system_has_its_page_and_every_setting_a_meaning(generator):

@@ -110,10 +110,12 @@ def _field_types(cls: Any) -> Mapping[str, Any]:
 def _accepts(cls: Any, path: Sequence[str], value: Any) -> bool:
     """Tell whether a dataclass has the setting at `path` and takes `value` for it."""
     for step in path:
-        if not dataclasses.is_dataclass(cls) or step not in _field_types(cls):
+        if not dataclasses.is_dataclass(cls):
             return False
         if _is_former(cls, step, value):
             return True
+        if step not in _field_types(cls):
+            return False
         cls = _field_types(cls)[step]
     return _fits(value, cls)
 
@@ -161,6 +163,23 @@ def _is_former(cls: Any, key: str, value: Any) -> bool:
 
 def _is_constant(cls: Any, key: str) -> bool:
     return typing.get_origin(_field_types(cls).get(key)) is typing.ClassVar
+
+
+def list_constants(cls: Any) -> Table:
+    """Return the settings that have one value in all systems of a class, by name."""
+    names = [name for name in _field_types(cls) if name.islower() and _is_constant(cls, name)]
+    return {name: getattr(cls, name) for name in names}
+
+
+def vary(settings: T, **values: Any) -> T:
+    """Return the settings with other values, those of constants too: for ablations and tests."""
+    names = {field.name for field in dataclasses.fields(settings)}  # type: ignore[arg-type]
+    constants = {name: value for name, value in values.items() if name not in names}
+    cls = type(settings)
+    if constants:
+        cls = type(cls.__name__, (cls,), constants)
+    own = {**_to_table(settings), **{n: v for n, v in values.items() if n in names}}
+    return cls(**own)
 
 
 def _describe_unknown(cls: Any, key: str, where: str) -> str:

@@ -18,10 +18,15 @@ SETTINGS: dict[str, Table] = {
         "hidden": 128, "width": 128, "value_dim": 128, "bag": 512,
         "loop": {"batch_size": 32, "epochs": 15},
     },
-    "levelwise": {
-        "hidden": 64, "width": 128, "value_dim": 64, "bag": 512, "bottleneck": 128,
+    "attentive-levels": {
+        "hidden": 64, "width": 128, "value_dim": 64, "bag": 512,
         "loop": {"batch_size": 32, "epochs": 12},
-        "pointer": {"embedding": 64, "hidden": 64, "train": {"epochs": 6}},
+        "pointer": {"embedding": 64, "hidden": 64, "steps": 400},
+    },
+    "levelwise": {
+        "hidden": 64, "width": 128, "maps": 32, "bottleneck": 128,
+        "loop": {"batch_size": 32, "epochs": 12},
+        "pointer": {"embedding": 64, "hidden": 64, "steps": 400},
     },
 }  # fmt: skip
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import re
 import signal
 import time
 from multiprocessing import active_children
@@ -18,36 +17,31 @@ import numpy as np
 import pytest
 from levelwise_made_up import ROOT, SEA, TINY
 
-from ontodex.config import build, merge_tables
+from ontodex.config import build
 from ontodex.features.prepare import PrepareConfig, prepare
 from ontodex.io.tensors import read_tensors, save_tensors
-from ontodex.models.levelwise.system import Levelwise
 from ontodex.ontology.open import write_ontology
 from ontodex.runs.experiment.plan import read_plan
 from ontodex.types import Corpus, Doc
 
 
 def test_the_bench_and_the_experiment_file_have_the_same_rows(bench):
-    """Under the same names, or with -4 for four levels."""
     plan = read_plan(ROOT / "experiments" / "levelwise.toml")
-    ours = {name: s for name, s in plan.systems.items() if s.model == "levelwise"}
-    for corpus in plan.corpora:
-        there = [
-            name.removesuffix("-4") for name, s in ours.items() if corpus in (s.on or [corpus])
-        ]
-        assert sorted(there) == sorted(bench.TABLED), corpus
+    systems = {"levelwise", "attentive-levels"}
+    ours = {name: s for name, s in plan.systems.items() if s.model in systems}
+    assert sorted(ours) == sorted(bench.TABLED)
     for name, system in ours.items():
-        four = {"max_level": 4} if name.endswith("-4") else {}
-        row = merge_tables(four, bench.ROWS[name.removesuffix("-4")])
+        config_class = bench.find_system(name).Config
         settings = system.settings.get("model", {})
-        expected = build(Levelwise.Config, row, "model")
-        assert build(Levelwise.Config, settings, "model") == expected, name
+        expected = build(config_class, bench.ROWS[name], "model")
+        assert build(config_class, settings, "model") == expected, name
 
 
-def test_rows_of_the_page_are_run_by_default(bench):
-    page = (ROOT / "docs" / "results" / "levelwise-rows.md").read_text(encoding="utf-8")
-    shown = set(re.findall(r"^\| `([a-z-]+)`: ", page, flags=re.MULTILINE))
-    assert {"full", "attentive"} <= shown <= set(bench.TABLED)
+def test_a_row_may_change_constants_of_the_class(bench):
+    assert bench.settings("all-documents", 1, [], []).documents == "all"
+    assert bench.settings("ordered", 1, [], []).pointer.order == "forward"
+    assert bench.settings("full", 1, [], []).pointer.order == "any"
+    assert not bench.settings("attentive-last", 1, [], []).average_passes
 
 
 def carried(folder: Path, *, documents: int = 16, max_length: int = 500) -> list[str]:
@@ -63,11 +57,6 @@ def carried(folder: Path, *, documents: int = 16, max_length: int = 500) -> list
     given = [f"--over=model.{name}={value}" for name, value in over.items()]
     out = str(folder.parent / "out")
     return [str(folder), out, "--ontology", str(folder / "ontology.json"), *given, "--rows=words"]
-
-
-def test_pass_2_is_continued_in_all_rows_that_stand_for_the_papers_form(bench):
-    for row in (*bench.PAPER, "paper"):
-        assert bench.ROWS[row]["pass2_init"] == ("scratch" if row == "anew" else "continued")
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +78,7 @@ def test_a_result_is_found_again_by_what_it_was_made_from(bench, finished, capsy
 
 
 def job(bench: ModuleType, row: str, seed: int = 1) -> Any:
-    return bench.Job(Path(row), {}, bench.settings(row, seed, [], []))
+    return bench.Job(Path(row), {"row": row}, bench.settings(row, seed, [], []))
 
 
 def test_rows_share_the_passes_that_are_trained_alike(bench):
@@ -107,9 +96,8 @@ def test_of_rows_that_share_a_pass_the_first_starts_alone(bench):
     assert bench.find_free_job([label, anew, words], [full], set()) is words
     assert bench.find_free_job([label, anew], [full], set()) is None
     assert bench.find_free_job([anew], [label], full.passes) is anew, "pass 1 is there"
-    again = job(bench, "attentive-continued"), job(bench, "attentive-continued-last")
-    first = job(bench, "attentive").passes
-    assert bench.find_free_job(again[1:], again[:1], first) is None, "their own pass 2 is not"
+    again = job(bench, "attentive"), job(bench, "attentive-last")
+    assert bench.find_free_job(again[1:], again[:1], set()) is None, "both passes are shared"
 
 
 @pytest.mark.slow
@@ -166,7 +154,7 @@ def kill_the_first_of(processes: int) -> None:
     ("more", "differs"),
     [
         (["--over=model.train.epochs=2"], "model.train.epochs is 1, not 2"),
-        (["--set=model.max_level=1"], "model.max_level is 7, not 1"),
+        (["--set=model.max_level=1"], "model.max_level is 0, not 1"),
         (["--min-count=2"], "min_count is 1, not 2"),
     ],
 )
@@ -218,12 +206,3 @@ def test_the_memory_of_a_row_is_that_of_its_largest_stage(bench, tmp_path):
         result.unlink()
         bench.main(arguments)
         assert json.loads(result.read_text())["memory GiB"] == known
-
-
-def test_the_row_of_the_paper_is_refused_with_other_labels_than_the_papers(bench, tmp_path, capsys):
-    arguments = [*carried(tmp_path / "carried"), "--rows=paper"]
-    with pytest.raises(SystemExit):
-        bench.main([*arguments, "--min-count=9"])
-    assert "not 9: add --min-count 10" in capsys.readouterr().err
-    bench.main([*arguments, "--min-count=10", "--steps=1"])
-    assert json.loads(capsys.readouterr().out)["row"] == "paper"

@@ -42,8 +42,8 @@ def test_a_mistyped_file_name_leaves_no_run_folder(tmp_path):
 
 def test_a_setting_that_is_not_a_number_is_refused_before_the_folder_is_claimed(tmp_path):
     command = ["train", "--model", "levelwise", "--train", "sample", "--out", str(tmp_path / "run")]
-    answer = CliRunner().invoke(app, [*command, "--set", "model.ofo_prior=nan"])
-    assert str(answer.exception) == "[model] ofo_prior takes a number, not nan"
+    answer = CliRunner().invoke(app, [*command, "--set", "model.dropout=nan"])
+    assert str(answer.exception) == "[model] dropout takes a number, not nan"
     assert not (tmp_path / "run").exists()
 
 

@@ -1,14 +1,17 @@
 """Keyword phrases: runs of content words, scored by hand, the same in every order of work."""
 
+import re
+from collections import Counter
 from math import log
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ontodex.errors import DataError
 from ontodex.features.languages import STOP_WORDS
-from ontodex.features.phrases import PhraseConfig, Phrases
+from ontodex.features.phrases import KnownPhrases, PhraseConfig, Phrases, count_phrases
 from ontodex.features.token_config import TokenConfig
 from ontodex.features.tokens import tokenise
 from ontodex.types import Corpus, Doc
@@ -88,3 +91,36 @@ def test_settings_are_checked():
         PhraseConfig(phrase_language="xx")
     with pytest.raises(ValueError, match="at least 1"):
         PhraseConfig(phrase_words=0)
+
+
+def test_known_phrases_are_the_longest_frequent_ones_inside_runs_of_content_words():
+    """Two words or more, or a whole run of one word; never across a stop word or a full stop."""
+    often = "Sickle cell anemia in the blood. Cell anemia of mice."
+    corpus = Corpus.of([Doc(str(i), {"text": often}) for i in range(3)])
+    found = KnownPhrases.fit_known(corpus, PhraseConfig(phrase_words=3), 3)
+    assert found.known == {"sickle cell anemia", "cell anemia", "blood", "mice"}
+    assert set(found.extract("Rare sickle cell anemia. Mice, blood cells of anemia")) == {
+        "sickle cell anemia", "mice",
+    }  # fmt: skip
+
+
+def test_phrases_that_longer_ones_replace_everywhere_are_not_known():
+    corpus = Corpus.of([Doc(str(i), {"text": "deep water fish"}) for i in range(4)])
+    found = KnownPhrases.fit_known(corpus, PhraseConfig(phrase_words=3), 2)
+    assert found.known == {"deep water fish"}
+
+
+def test_counted_phrases_equal_those_of_a_slow_loop():
+    random = np.random.default_rng(3)
+    words = ["river", "trout", "of", "the", "deep", ".", "cold-water", "12"]
+    texts = [" ".join(random.choice(words, 30)) for _ in range(20)]
+    corpus = Corpus.of([Doc(str(i), {"text": text}) for i, text in enumerate(texts)])
+    counts: Counter[str] = Counter()
+    for text in texts:
+        for part in re.split(r"\b(?:of|the|12)\b|\.", text.replace("-", " ")):
+            run = part.split()
+            for n in (1, 2, 3):
+                for i in range(len(run) - n + 1):
+                    counts[" ".join(run[i : i + n])] += n > 1 or len(run) == 1
+    expected = {phrase for phrase, n in counts.items() if n >= 4}
+    assert set(count_phrases(corpus, PhraseConfig(phrase_words=3), 4)) == expected

@@ -33,25 +33,28 @@ SMALL: dict[str, dict[str, Any]] = tomllib.loads(
 # Eight documents are one batch: memorising them takes more than twenty-five steps.
 LONGER = {
     "attentionxml": 150, "attentive": 150, "xmlrnn": 150, "xmlcnn": 150, "bowcnn": 150,
-    "rankae": 150, "levelwise": 60, "lightattention": 60, "attentive-tree": 60,
-    "autoencoder": 150, "dxml": 200, "graphknn": 80, "averaged": 80,
+    "rankae": 150, "levelwise": 60, "attentive-levels": 60, "lightattention": 60,
+    "attentive-tree": 60, "autoencoder": 150, "dxml": 200, "graphknn": 80, "averaged": 80,
 }  # fmt: skip
 MEMORISE: dict[str, dict[str, Any]] = {
     name: {"train": {**SMALL[name]["train"], "epochs": epochs}} for name, epochs in LONGER.items()
 }
-POINTER = {"embedding": 32, "hidden": 32, "train": {"epochs": 2, "batch_size": 16}}
+POINTER = {"embedding": 32, "hidden": 32, "steps": 20}
 LEARN_ON_GPU = (
     "attentionxml", "attentive", "xmlrnn", "xmlcnn", "bowcnn", "averaged", "rankae",
     "autoencoder", "dxml", "graphknn", "lightattention", "attentive-tree", "levelwise",
+    "attentive-levels",
 )  # fmt: skip
 ONLY_ON_GPU: dict[str, dict[str, Any]] = {
     "attentive-tree": {"beam": 100},  # else CPU and GPU may keep different nodes of equal score
-    "levelwise": {"encoder": "level", "hidden": 64, "merge": "pointer", "pointer": POINTER},
+    "levelwise": {"hidden": 64, "merge": "pointer", "pointer": POINTER},
+    "attentive-levels": {"hidden": 64, "merge": "pointer", "pointer": POINTER},
 }
 EXEMPT: dict[str, dict[str, str]] = {
     "lightattention": {"text only": "it reads words"},
     "attentive-tree": {"text only": "it reads words"},
     "levelwise": {"text only": "it reads words, level by level of an ontology"},
+    "attentive-levels": {"text only": "it reads words, level by level of an ontology"},
     "popularity": {
         "overfits": "it never reads a document",
         "beats the floor": "it is the floor",

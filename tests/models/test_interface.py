@@ -28,6 +28,7 @@ ABILITIES: dict[str, set[type]] = {
     "lightattention": {Explains},
     "attentive-tree": {Explains},
     "levelwise": {Decides, Describes, Explains},
+    "attentive-levels": {Decides, Describes, Explains},
     "rankae": {Explains, Refits},
     "autoencoder": {Explains, Refits},
     "consensus": {Describes, Explains},

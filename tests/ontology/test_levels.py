@@ -11,6 +11,7 @@ from ontodex.ontology.levels import (
     REST,
     UNPLACED,
     assign_levels,
+    choose_max_level,
     compute_label_ancestors,
     compute_label_levels,
     lift,
@@ -304,3 +305,23 @@ def test_without_an_ontology_every_label_is_at_level_1():
 def test_no_ontology_means_no_ancestors():
     labels, _ = space(None, ("x",))
     assert compute_label_ancestors(labels).nnz == 0
+
+
+def test_levels_that_hardly_any_label_is_at_are_joined_with_the_one_above():
+    """A chain of nine concepts: seven levels at most, and less where the deep ones are rare."""
+    names = [f"c{i}" for i in range(9)]
+    chain = build_ontology(
+        [Concept(name, parents=[names[i - 1]] if i else []) for i, name in enumerate(names)]
+    )
+
+    def choose(counts: list[int]) -> int:
+        docs = [
+            Doc(f"{name}-{i}", {"text": "x"}, labels=(name,))
+            for name, count in zip(names, counts, strict=True)
+            for i in range(count)
+        ]
+        return choose_max_level(LabelSpace.of(Corpus.of(docs), chain))
+
+    assert choose([5] * 9) == 7
+    assert choose([100, 100, 100, 100, 2, 1, 1, 1, 1]) == 4
+    assert choose([100, 0, 0, 0, 0, 0, 0, 0, 1]) == 1

@@ -137,8 +137,8 @@ def test_the_same_vocabulary_changes_nothing(old, tmp_path):
 
 def test_a_system_that_decides_by_itself_keeps_its_thresholds(tmp_path):
     loop = {"epochs": 8, "batch_size": 8, "lr": 0.05, "patience": 0}
-    small = {"width": 12, "hidden": 8, "value_dim": 8, "bag": 0, "min_count": 1, "inputs": "words"}
-    model = {"name": "levelwise", **small, "merge": "threshold", "train": loop}
+    small = {"width": 12, "hidden": 8, "value_dim": 8, "bag": 8, "min_count": 1}
+    model = {"name": "attentive-levels", **small, "merge": "threshold", "train": loop}
     corpus = Corpus.of(DOCS)
     old = train(config={"model": model}, out=tmp_path / "old", train=corpus, ontology=OLD)
     run = migrate_run(tmp_path / "old", NEW, tmp_path / "new").run

@@ -156,9 +156,9 @@ def test_only_decided_labels_count_in_the_measure(run_folder):
 @pytest.mark.parametrize("merge", ["threshold", "pointer"])
 def test_the_thresholds_of_a_deciding_system_are_adapted(tmp_path, database, merge):
     loop = {"epochs": 8, "batch": 8, "lr": 0.05, "patience": 0}
-    small = {"width": 12, "hidden": 8, "value_dim": 8, "bag": 0, "min_count": 1, "inputs": "words"}
-    pointer = {"embedding": 8, "hidden": 8, "train": {**loop, "epochs": 1}}
-    model = {"name": "levelwise", **small, "merge": merge, "train": loop, "pointer": pointer}
+    small = {"width": 12, "hidden": 8, "value_dim": 8, "bag": 8, "min_count": 1}
+    pointer = {"embedding": 8, "hidden": 8, "steps": 1}
+    model = {"name": "attentive-levels", **small, "merge": merge, "train": loop, "pointer": pointer}
     out = tmp_path / "levels"
     before = train(config={"model": model}, out=out, train=Corpus.of(DOCS), ontology=ONTOLOGY)
     docs = [Doc(f"d{i}", {"text": "trout in the cold stream"}) for i in range(3)]

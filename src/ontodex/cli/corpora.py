@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
@@ -23,6 +24,10 @@ from ontodex.cli.fields import takes_fields
 from ontodex.corpora.field_mapping import FieldMapping
 from ontodex.io.counts import format_count
 
+if TYPE_CHECKING:
+    from ontodex.ontology.level_table import LevelRow
+    from ontodex.types import Ontology
+
 data_app = typer.Typer(help="Ready-made data sets.", no_args_is_help=True)
 ontology_app = typer.Typer(help="Look into an ontology.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
@@ -36,7 +41,7 @@ def demo(
 ) -> None:
     """Train, evaluate and suggest on the bundled sample, in about a minute.
 
-    Other systems than auto may take longer: levelwise six to ten minutes on one core.
+    Other systems than auto may take longer: attentive-levels six to ten minutes on one core.
 
     ontodex demo
     """
@@ -193,15 +198,35 @@ def check(
 ) -> None:
     """Report what is wrong with a corpus, with line numbers.
 
+    With an ontology, also print the labels and documents of each of its levels.
+
     ontodex check train.jsonl --ontology mesh.tsv --against test.jsonl
     """
     from ontodex.corpora.check import check as check_corpus
+    from ontodex.ontology.level_table import format_levels
 
     known = read_ontology_option(ontology)
     report = check_corpus(corpus, ontology=known, against=against, mapping=mapping)
     if plot is not None:
         report.plot(plot)
-    print_answer(report.to_dict(), as_json, report.text)
+    levels = [] if known is None else _tabulate_levels(corpus, known, mapping)
+    record = {**report.to_dict(), "levels": [asdict(row) for row in levels]}
+    shown = [report.text(), *([format_levels(levels)] if levels else [])]
+    print_answer(record, as_json, lambda: "\n\n".join(shown))
+
+
+def _tabulate_levels(corpus: Path, ontology: Ontology, mapping: FieldMapping) -> list[LevelRow]:
+    """Return the levels of a corpus; none where it cannot be read as a whole."""
+    from ontodex.corpora.open import open_mapped
+    from ontodex.errors import DataError
+    from ontodex.ontology.level_table import tabulate_levels
+    from ontodex.runs.documents import match_labels
+
+    try:
+        docs = match_labels(open_mapped(corpus, mapping), ontology, corpus)
+        return tabulate_levels(docs, ontology)
+    except DataError:  # the report has named what is damaged
+        return []
 
 
 @app.command()

@@ -7,13 +7,18 @@ words and numbers. With n(p) the number of times that phrase p occurs in the tex
 
 so that frequent phrases, long ones and those of rare words come first. Phrases with equal scores
 are in the order of the text.
+
+`Phrases` cuts a run that is too long into pieces. `KnownPhrases` divides every run into the longest
+phrases that occur often enough in training, and leaves out the rest, so that all its phrases are
+known.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import pairwise
 from math import log
 from pathlib import Path
@@ -38,6 +43,7 @@ from ontodex.features.tokens import Tokens, from_parts, to_parts, tokenise_corpu
 from ontodex.types import Corpus
 
 VERSION = 1
+ROUNDS = 2  # in which known phrases are chosen
 _WORDS = TokenConfig()
 _WORDS_AND_MARKS = TokenConfig(punctuation=True)
 
@@ -108,11 +114,19 @@ class Phrases:
         for start, end in pairwise(tokens.offsets.tolist()):
             ids = tokens.ids[start:end]
             ids = ids[~is_joint[ids]]
-            counts = Counter(_runs(ids, is_content[ids], self.config.phrase_words))
+            counts = Counter(self._divide_runs(ids, is_content[ids], tokens.words))
             scores = {run: n * sum(idf[i] for i in run) for run, n in counts.items()}
             best = sorted(scores, key=scores.__getitem__, reverse=True)  # stable: text order
             kept = best[: self.config.phrases_per_doc]
             yield [" ".join(tokens.words[i] for i in run) for run in kept]
+
+    def _divide_runs(
+        self, ids: NDArray[Any], is_content: NDArray[np.bool_], words: Sequence[str]
+    ) -> Iterator[tuple[int, ...]]:
+        """Yield the maximal runs of content words, the long ones in pieces."""
+        for run in _find_runs(ids, is_content):
+            for place in range(0, len(run), self.config.phrase_words):
+                yield run[place : place + self.config.phrase_words]
 
     def _idf(self, word: str) -> float:
         return log((1 + self.n_docs) / (1 + self.frequency.get(word, 1))) + 1
@@ -131,6 +145,105 @@ class Phrases:
         except (OSError, ValueError) as error:
             raise DataError(f"not a list of word frequencies ({error})", path=path) from error
         return cls(config, n_docs, dict(words), key)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownPhrases(Phrases):
+    """Phrases of two words or more that occur often enough in training, and whole runs of one."""
+
+    known: frozenset[str] = frozenset()
+
+    @classmethod
+    def fit_known(cls, train: Corpus, config: PhraseConfig, least: int) -> KnownPhrases:
+        """Find the phrases that at least so many training documents get."""
+        base = Phrases.fit(train, config)
+
+        def choose() -> Parts:
+            known = frozenset(count_phrases(train, config, least))
+            # Longer phrases and the best of a document take occurrences from the others.
+            for _ in range(ROUNDS):
+                trial = cls(config, base.n_docs, base.frequency, base.train_key, known)
+                tokens = Tokens.of(trial._extract_all(train.texts()))
+                known = frozenset(_list_frequent(tokens.ids, tokens.words, least))
+            return Parts({}, {"phrases": tuple(sorted(known))})
+
+        parts = load_or_compute(train, known_recipe(config, least), choose)
+        known = frozenset(parts.lists["phrases"])
+        return cls(config, base.n_docs, base.frequency, base.train_key, known)
+
+    def recipe(self) -> Recipe:
+        digest = sha256("\n".join(sorted(self.known)).encode()).hexdigest()[:16]
+        return {**super().recipe(), "known": digest}
+
+    def _divide_runs(
+        self, ids: NDArray[Any], is_content: NDArray[np.bool_], words: Sequence[str]
+    ) -> Iterator[tuple[int, ...]]:
+        """Yield the longest known phrases of each run, from left to right."""
+        for run in _find_runs(ids, is_content):
+            place = 0
+            while place < len(run):
+                longest = min(self.config.phrase_words, len(run) - place)
+                shortest = 1 if len(run) == 1 else 2
+                for n in range(longest, shortest - 1, -1):
+                    phrase = run[place : place + n]
+                    if " ".join(words[i] for i in phrase) in self.known:
+                        yield phrase
+                        place += n
+                        break
+                else:
+                    place += 1
+
+
+def known_recipe(config: PhraseConfig, least: int) -> Recipe:
+    """Return the cache key of the known phrases."""
+    return {
+        "known phrases": VERSION,
+        "rounds": ROUNDS,
+        "least": least,
+        **pick_settings(PhraseConfig, config),
+    }
+
+
+def count_phrases(train: Corpus, config: PhraseConfig, least: int) -> tuple[str, ...]:
+    """Return the phrases inside runs of content words with at least `least` occurrences.
+
+    A phrase of n words can only be frequent where its first n - 1 words are: so each length needs
+    one look at the tokens that begin a frequent shorter phrase.
+    """
+    texts = (text.replace("\n", ".") for text in train.texts())
+    tokens = tokenise_texts(texts, _WORDS_AND_MARKS)
+    stops = STOP_WORDS[config.phrase_language]
+    is_content = np.array([_is_content(word, stops) for word in tokens.words], dtype=bool)
+    is_joint = np.array([word == "-" for word in tokens.words], dtype=bool)
+    document = np.repeat(np.arange(len(tokens.offsets) - 1), np.diff(tokens.offsets))
+    kept = ~is_joint[tokens.ids] if len(tokens.ids) else np.empty(0, bool)
+    ids, document = tokens.ids[kept].astype(np.int64), document[kept]
+    inside = is_content[ids] if len(ids) else np.empty(0, bool)
+    begins = inside & np.concatenate([[True], ~inside[:-1] | (np.diff(document) > 0)])[: len(ids)]
+    run = np.cumsum(begins)  # the number of the run of each content word
+    lengths = np.bincount(run[inside], minlength=len(ids) and int(run[-1]) + 1)
+    found = _list_frequent(ids[inside & (lengths[run] == 1)], tokens.words, least)
+    prefix, at = ids, np.flatnonzero(inside)
+    for n in range(2, config.phrase_words + 1):
+        at = at[at + n - 1 < len(ids)]
+        at = at[inside[at + n - 1] & (run[at + n - 1] == run[at])]
+        keys = prefix[at] * len(tokens.words) + ids[at + n - 1]
+        _, first, number, counts = np.unique(
+            keys, return_index=True, return_inverse=True, return_counts=True
+        )
+        frequent = np.flatnonzero(counts >= least)
+        found += [
+            " ".join(tokens.words[w] for w in ids[at[i] : at[i] + n]) for i in first[frequent]
+        ]
+        prefix = np.zeros(len(ids), np.int64)
+        prefix[at] = number
+        at = at[counts[number] >= least]
+    return tuple(sorted(set(found)))
+
+
+def _list_frequent(ids: NDArray[Any], words: Sequence[str], least: int) -> list[str]:
+    counts = np.bincount(ids, minlength=len(words))
+    return [words[i] for i in np.flatnonzero(counts >= least).tolist()]
 
 
 def has_keywords(corpus: Corpus) -> bool:
@@ -156,12 +269,9 @@ def _is_content(word: str, stops: frozenset[str]) -> bool:
     return word[0].isalnum() and word not in stops and not word.isnumeric()
 
 
-def _runs(
-    ids: NDArray[Any], is_content: NDArray[np.bool_], n_words: int
-) -> Iterator[tuple[int, ...]]:
-    """Return the maximal runs of content words, the long ones in pieces."""
+def _find_runs(ids: NDArray[Any], is_content: NDArray[np.bool_]) -> Iterator[tuple[int, ...]]:
+    """Yield the maximal runs of content words."""
     edges = np.flatnonzero(np.diff(is_content, prepend=False, append=False)).tolist()
     words = ids.tolist()
     for start, end in zip(edges[::2], edges[1::2], strict=True):
-        for place in range(start, end, n_words):
-            yield tuple(words[place : min(place + n_words, end)])
+        yield tuple(words[start:end])

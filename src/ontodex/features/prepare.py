@@ -27,13 +27,16 @@ import numpy as np
 from ontodex.config import check_least, check_seed
 from ontodex.errors import DataError, OntodexError
 from ontodex.features import cache
+from ontodex.features.cache import Parts
 from ontodex.features.label_graph import LabelGraphConfig, compute_graph_vectors
 from ontodex.features.phrases import (
+    KnownPhrases,
     PhraseConfig,
     Phrases,
     count_frequencies,
     frequency_recipe,
     has_keywords,
+    known_recipe,
 )
 from ontodex.features.token_config import TokenConfig
 from ontodex.features.tokens import (
@@ -71,6 +74,7 @@ class PrepareConfig(LabelGraphConfig, PhraseConfig, TokenConfig):
     min_count: int = 2  # rarer words of training are merged into one unknown token
     max_length: int = 0  # first tokens of each document that are kept; 0 = all
     phrases: bool = False  # extract keyword phrases
+    known_phrases: bool = False  # only phrases of `phrase_count` occurrences, as levelwise reads
     phrase_count: int = 1  # rarer phrases of training are merged into one unknown token
     vectors: str = ""  # a file with vectors of the words, or "train"
     vector_size: int = 100  # numbers of a trained vector
@@ -286,8 +290,12 @@ def _write_phrases(
     config: PrepareConfig,
 ) -> None:
     """Write the phrases of each corpus, and the word frequencies of the training corpus."""
-    phrases = Phrases.fit(train, config)
+    phrases = _fit_phrases(train, config)
     _save_parts(next(iter(prepared.values())), frequency_recipe(), count_frequencies(train))
+    if isinstance(phrases, KnownPhrases):
+        parts = Parts({}, {"phrases": tuple(sorted(phrases.known))})
+        recipe = known_recipe(config, config.phrase_count)
+        _save_parts(next(iter(prepared.values())), recipe, parts)
     known = frozenset(_train_phrases(train, config).words)
     for name, corpus in corpora.items():
         found = phrases.extract_corpus(corpus)
@@ -310,9 +318,15 @@ def _keywords(train: Corpus, config: PrepareConfig) -> Tokens | Sequence[Sequenc
     return [[word.lower() for word in words] for words in train.keywords()]
 
 
+def _fit_phrases(train: Corpus, config: PrepareConfig) -> Phrases:
+    if config.known_phrases:
+        return KnownPhrases.fit_known(train, config, config.phrase_count)
+    return Phrases.fit(train, config)
+
+
 def _train_phrases(train: Corpus, config: PrepareConfig) -> Tokens:
     """Return the phrases of the training documents, the rare ones as ""."""
-    found = Phrases.fit(train, config).extract_corpus(train)
+    found = _fit_phrases(train, config).extract_corpus(train)
     common = np.flatnonzero(found.count_words() >= config.phrase_count)
     return found.keep_words({found.words[i] for i in common}, config.phrase_count)
 

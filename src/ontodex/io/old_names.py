@@ -45,34 +45,31 @@ LOOP_NAMES = {
 }
 NETWORKS = (
     "averaged", "attentionxml", "attentive", "xmlrnn", "xmlcnn", "bowcnn", "lightattention",
-    "attentive-tree", "levelwise",
+    "attentive-tree", "levelwise", "attentive-levels",
 )  # fmt: skip
 SHORT_LOOPS = ("graphknn", "autoencoder")  # systems with few settings of the loop
-ATTENTIVE = ("attentive", "levelwise")
+LEVELS = ("levelwise", "attentive-levels")
+ATTENTIVE = ("attentive", *LEVELS)
 LAYERED = ("attentionxml", "xmlrnn", "lightattention", "attentive-tree")  # widths are `layers`
 
 RENAMED: tuple[Renamed, ...] = (
     Renamed("decide.rule", "decide.rule", values={"top": "top-k"}),
     Renamed("decide.top", "decide.top_k"),
     *(Renamed(f"model.train.{o}", f"model.train.{n}", NETWORKS) for o, n in LOOP_NAMES.items()),
-    *(
-        Renamed(f"model.pointer.train.{o}", f"model.pointer.train.{n}", ("levelwise",))
-        for o, n in LOOP_NAMES.items()
-    ),
-    Renamed("model.reader", "model.word_aggregation", ("levelwise",)),
-    Renamed("model.sets", "model.keyword_encoder", ("levelwise",)),
-    Renamed("model.set_windows", "model.keyword_windows", ("levelwise",)),
-    Renamed("model.set_maps", "model.keyword_maps", ("levelwise",)),
-    Renamed("model.keyword_count", "model.keyword_min_count", ("levelwise",)),
-    Renamed("model.row_norm", "model.max_norm", ("levelwise",)),
-    Renamed("model.categories", "model.categories", ("levelwise",), {"dealt": "balanced"}),
-    Renamed("model.move_odds", "model.logit_shift", ("levelwise",)),
-    Renamed("model.second", "model.pass2_init", ("levelwise",), {"anew": "scratch"}),
-    Renamed("model.second_epochs", "model.pass2_epochs", ("levelwise",)),
-    Renamed("model.second_lr", "model.pass2_lr_factor", ("levelwise",)),
-    Renamed("model.pointer.share", "model.pointer.candidate_threshold_ratio", ("levelwise",)),
-    Renamed("model.pointer.odds", "model.pointer.candidate_odds", ("levelwise",)),
-    Renamed("model.pointer.coverage", "model.pointer.coverage_weight", ("levelwise",)),
+    Renamed("model.reader", "model.word_aggregation", LEVELS),
+    Renamed("model.sets", "model.keyword_encoder", LEVELS),
+    Renamed("model.set_windows", "model.keyword_windows", LEVELS),
+    Renamed("model.set_maps", "model.keyword_maps", LEVELS),
+    Renamed("model.keyword_count", "model.keyword_min_count", LEVELS),
+    Renamed("model.row_norm", "model.max_norm", LEVELS),
+    Renamed("model.categories", "model.categories", LEVELS, {"dealt": "balanced"}),
+    Renamed("model.move_odds", "model.logit_shift", LEVELS),
+    Renamed("model.second", "model.pass2_init", LEVELS, {"anew": "scratch"}),
+    Renamed("model.second_epochs", "model.pass2_epochs", LEVELS),
+    Renamed("model.second_lr", "model.pass2_lr_factor", LEVELS),
+    Renamed("model.pointer.share", "model.pointer.candidate_threshold_ratio", LEVELS),
+    Renamed("model.pointer.odds", "model.pointer.candidate_odds", LEVELS),
+    Renamed("model.pointer.coverage", "model.pointer.coverage_weight", LEVELS),
     Renamed("model.value", "model.value_dim", ATTENTIVE),
     *(
         Renamed(f"model.{old}", "model.layers", LAYERED, is_listed=True)

@@ -34,6 +34,7 @@ class Separated:
 
 SEPARATED: dict[str, Separated] = {
     "attentionxml": Separated("attentive", {"read_out": "shared", "bag": 0}),
+    "levelwise": Separated("attentive-levels", {"encoder": "level", "bag": 0}),
     "lightattention": Separated(
         "attentive-tree", {"generator": "attention", "bag": 0, "training": "top-down"}
     ),

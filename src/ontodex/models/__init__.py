@@ -37,6 +37,7 @@ MODELS = {
     "lightattention": "ontodex.models.lightattention.system:LightAttentionSystem",
     "attentive-tree": "ontodex.models.attentive_tree.system:AttentiveTreeSystem",
     "levelwise": "ontodex.models.levelwise.system:Levelwise",
+    "attentive-levels": "ontodex.models.attentive_levels.system:AttentiveLevelsSystem",
     "rankae": "ontodex.models.rankae.system:RankAESystem",
     "autoencoder": "ontodex.models.autoencoder.system:AutoencoderSystem",
     "consensus": "ontodex.models.consensus:Consensus",

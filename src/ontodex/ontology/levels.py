@@ -60,6 +60,24 @@ def assign_levels(
     return Levels(level, names, _make_membership(rows, len(names)))
 
 
+MOST_LEVELS = 7  # as the paper has of MeSH
+RARE_LEVEL = 0.02  # share of label occurrences below which a level is joined with the one above
+
+
+def choose_max_level(labels: LabelSpace, rule: Rule = "min") -> int:
+    """Return the number of levels to learn: at most 7, and none that hardly any label is at.
+
+    Levels are joined with the one above, from the deepest up, while all labels from there on have
+    less than 2 % of the label occurrences in training. So MeSH has 7 levels and EuroVoc 4.
+    """
+    level = compute_label_levels(labels, max_level=MOST_LEVELS, rule=rule)[: labels.n_seen]
+    counts = np.bincount(level, weights=labels.frequency[: labels.n_seen], minlength=2)
+    deepest = len(counts) - 1
+    while deepest > 1 and counts[deepest:].sum() < RARE_LEVEL * counts.sum():
+        deepest -= 1
+    return deepest
+
+
 def map_to_labels(labels: LabelSpace, levels: Levels) -> Levels:
     """Return the levels of the columns of a label space.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from levelwise_planted import BRIEF, CONFIG, DEV, LABELS, TRAIN, fit_system
+from levelwise_planted import BRIEF, CONFIG, DEV, LABELS, TRAIN, PlantedLevelwise, fit_system
 
+from ontodex.config import vary
 from ontodex.models.levelwise.cache_key import AFTER_PASS_2
-from ontodex.models.levelwise.system import Levelwise
 from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.types import Corpus, Doc, LabelSpace
 
@@ -27,7 +27,7 @@ def test_another_ontology_has_another_cache_key():
             Concept("y", {"en": "Y"}, parents=["top"]),
             Concept("z", {"en": "Z"}, parents=[parent]),
         ]
-        system = Levelwise(dataclasses.replace(CONFIG, expand="lowest"))
+        system = PlantedLevelwise(vary(CONFIG, expand="lowest"))
         stage = system.prepare_data(corpus, DEV, LabelSpace.of(corpus, build_ontology(concepts)))
         make_key.append(system._cache_key(stage, stage.tables, ()))
     one, other = make_key
@@ -36,7 +36,7 @@ def test_another_ontology_has_another_cache_key():
 
 def make_key(**more: object) -> dict[str, Any]:
     """Return the cache key of pass 2."""
-    system = Levelwise(dataclasses.replace(CONFIG, **more))  # type: ignore[arg-type]
+    system = PlantedLevelwise(vary(CONFIG, **more))  # type: ignore[arg-type]
     stage = system.prepare_data(TRAIN, DEV, LABELS)
     return system._cache_key(stage, stage.tables, AFTER_PASS_2)
 
@@ -54,8 +54,6 @@ def test_settings_without_effect_on_a_stage_keep_its_cache_key():
 def test_the_time_between_checkpoints_keeps_the_cache_key(tmp_path, caplog):
     few: dict[str, object] = {"merge": "pointer", "train": BRIEF}
     fit_system(tmp_path, **few)
-    own = dataclasses.replace(CONFIG.pointer.train, checkpoint_seconds=7.0)
-    few["pointer"] = dataclasses.replace(CONFIG.pointer, train=own)
     few["train"] = dataclasses.replace(BRIEF, checkpoint_seconds=7.0)
     with caplog.at_level("INFO"):
         fit_system(tmp_path, **few)

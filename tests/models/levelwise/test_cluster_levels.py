@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from levelwise_planted import BRIEF, CONFIG
+from levelwise_planted import BRIEF, CONFIG, PlantedLevelwise
 from scipy.sparse import csr_array
 
+from ontodex.config import vary
 from ontodex.models.levelwise.cluster_levels import add_clusters
-from ontodex.models.levelwise.system import Levelwise
 from ontodex.models.trees.label_tree import build_tree
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 
@@ -20,9 +20,7 @@ from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 def test_clusters_replace_an_ontology_and_are_never_predicted(tmp_path, monkeypatch):
     from ontodex.models.levelwise import system as levelwise
 
-    system = Levelwise(
-        dataclasses.replace(CONFIG, ontology="cluster", train=BRIEF, merge="pointer")
-    )
+    system = PlantedLevelwise(vary(CONFIG, ontology="cluster", train=BRIEF, merge="pointer"))
     many = Corpus.of(
         [
             Doc(str(i), {"text": f"word{i % 20} side{i % 20 // 10}"}, (), (f"l{i % 20}",))
@@ -69,7 +67,7 @@ def test_clusters_replace_an_ontology_and_are_never_predicted(tmp_path, monkeypa
     assert system.rank(many, 50).columns.max() < 20
     assert system.decide(many).columns.max() < 20
     system.save(tmp_path)
-    loaded = Levelwise.load(tmp_path, labels)
+    loaded = PlantedLevelwise.load(tmp_path, labels)
     np.testing.assert_array_equal(loaded.rank(many, 5).columns, system.rank(many, 5).columns)
 
 

@@ -10,16 +10,30 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from levelwise_planted import BRIEF, CONFIG, DEV, GOLD, LABELS, ONTOLOGY, TEST, TRAIN, fit_system
+from levelwise_planted import (
+    BRIEF,
+    CONFIG,
+    DEV,
+    GOLD,
+    LABELS,
+    ONTOLOGY,
+    TEST,
+    TRAIN,
+    PlantedLevelwise,
+    fit_system,
+)
 
+from ontodex.config import vary
 from ontodex.errors import ConfigError, RunError
 from ontodex.evaluation.sets import set_metrics
 from ontodex.io.tensors import read_tensors
 from ontodex.models.levelwise.cross_fitting import assign_folds
 from ontodex.models.levelwise.merge import Merge
+from ontodex.models.levelwise.network import PooledLevels
 from ontodex.models.levelwise.prediction import Batch
 from ontodex.models.levelwise.streams import make_neighbour_streams
 from ontodex.models.levelwise.system import Levelwise
+from ontodex.models.levelwise.training import Trainer
 from ontodex.training import loop
 from ontodex.types import Corpus, LabelSpace, Ranking
 
@@ -31,7 +45,7 @@ def test_folds_are_near_equal_and_cover_every_document():
 
 
 def test_more_folds_than_documents_are_refused_before_anything_is_read():
-    system = Levelwise(dataclasses.replace(CONFIG, folds=len(TRAIN) + 1))
+    system = PlantedLevelwise(vary(CONFIG, folds=len(TRAIN) + 1))
     with pytest.raises(ConfigError, match=f"folds must be at most {len(TRAIN)}"):
         system.fit(TRAIN, DEV, LABELS)
     assert system.stream_encoder is None
@@ -66,7 +80,7 @@ def test_predictions_for_training_documents_come_from_networks_that_never_saw_th
     watch(levelwise, "make_neighbour_streams", lambda _, chosen, *__: chosen)
     watch(levelwise, "trace_ofo_by_level", lambda _, __, ___, rankings, ____: rankings)
     watch(Merge, "fit", lambda _, __, train, *___: train.rankings)
-    Levelwise(dataclasses.replace(CONFIG, train=BRIEF)).fit(corpus, DEV, labels)
+    PlantedLevelwise(vary(CONFIG, train=BRIEF)).fit(corpus, DEV, labels)
     assert {name: len(calls) for name, calls in seen.items()} == {
         "cross_fit": 2, "make_neighbour_streams": 3, "trace_ofo_by_level": 1, "fit": 1,
     }  # fmt: skip
@@ -82,7 +96,7 @@ def test_predictions_for_training_documents_come_from_networks_that_never_saw_th
 def test_weights_of_pass_1_stay_in_memory_only_where_pass_2_continues_from_them(
     monkeypatch, pass2_init, networks
 ):
-    held, original = [], Levelwise._fit_pass
+    held, original = [], PlantedLevelwise._fit_pass
 
     def record(*given: Any, **more: Any) -> Any:
         predicted = original(*given, **more)
@@ -94,12 +108,9 @@ def test_weights_of_pass_1_stay_in_memory_only_where_pass_2_continues_from_them(
     assert held == [networks, 0]
 
 
-@pytest.mark.parametrize("keyword_encoder", ["pooling", "bag"])
-def test_a_continued_pass_2_first_predicts_the_same_as_pass_1(keyword_encoder):
-    config = dataclasses.replace(
-        CONFIG, keyword_encoder=keyword_encoder, dropout=0.0, pass2_init="continued", train=BRIEF
-    )
-    system = Levelwise(config)
+def test_a_continued_pass_2_first_predicts_the_same_as_pass_1():
+    config = vary(CONFIG, dropout=0.0, pass2_init="continued", train=BRIEF)
+    system = PlantedLevelwise(config)
     first = system.prepare_data(TRAIN, DEV, LABELS)
     every, some = np.arange(len(TRAIN)), np.arange(20)
     earlier = system.make_trainer(first).make_network(every)
@@ -127,15 +138,11 @@ def test_a_continued_pass_2_first_predicts_the_same_as_pass_1(keyword_encoder):
     torch.stack([logits.square().sum() for logits in predicted[1]]).sum().backward()
     for place, name in enumerate(["below", "above"]):  # two levels: each has one neighbour
         level = later.level(place)
-        if keyword_encoder == "bag":
-            learned = level.set_bags[name].get_parameter("output.weight").grad
-        else:
-            known = level.pools.mark_columns_without({"above", "below"})[0]
-            gradient = level.pools.get_parameter("bottlenecks.0.weight").grad
-            assert gradient is not None
-            learned = gradient[:, ~known]
-        assert learned is not None
-        assert learned.any(), "what neighbours say can be learned"
+        assert name in level.sets
+        known = level.pools.mark_columns_without({"above", "below"})[0]
+        gradient = level.pools.get_parameter("bottlenecks.0.weight").grad
+        assert gradient is not None
+        assert gradient[:, ~known].any(), "what neighbours say can be learned"
 
 
 def test_a_continued_pass_2_shares_pass_1_and_has_its_own_epochs(work, caplog):
@@ -177,3 +184,23 @@ def test_a_continued_pass_2_has_its_own_learning_rate(work, monkeypatch):
     monkeypatch.setattr(loop, "fit", record)
     fit_system(work, pass2_init="continued", pass2_epochs=1, pass2_lr_factor=0.5)
     assert rates == pytest.approx([CONFIG.train.lr / 2] * 3), "pass 1 was finished before"
+
+
+def test_a_pass_2_that_ends_below_pass_1_on_dev_is_taken_back(work, monkeypatch, caplog):
+    """Dev is scored before pass 2, after each of its epochs, and at its end."""
+    scores = iter([0.9, *[0.1] * 100])
+    fit_system(work)  # pass 1 is shared
+    monkeypatch.setattr(Trainer, "score_dev", lambda *_: next(scores))
+    started: list[dict[str, Any]] = []
+    continue_from = PooledLevels.continue_from
+
+    def record(network: PooledLevels, earlier: Any) -> None:
+        continue_from(network, earlier)
+        started.append({k: v.clone() for k, v in network.named_parameters()})
+
+    monkeypatch.setattr(PooledLevels, "continue_from", record)
+    system = fit_system(work, pass2_init="continued", pass2_epochs=1)
+    assert "ended below pass 1 on dev, so its start is kept" in caplog.text
+    kept = dict(system.passes[1].network.named_parameters())
+    for name, parameter in started[0].items():
+        torch.testing.assert_close(kept[name], parameter.detach().half().float())

@@ -6,9 +6,21 @@ import dataclasses
 
 import numpy as np
 import pytest
-from levelwise_planted import ABOVE, CONFIG, DEV, GOLD, LABELS, ONTOLOGY, TEST, TRAIN, fit_system
+from levelwise_planted import (
+    ABOVE,
+    CONFIG,
+    DEV,
+    GOLD,
+    LABELS,
+    ONTOLOGY,
+    TEST,
+    TRAIN,
+    PlantedLevelwise,
+    fit_system,
+)
 from scipy.sparse import csr_array
 
+from ontodex.config import vary
 from ontodex.errors import ConfigError
 from ontodex.evaluation.sets import set_metrics
 from ontodex.models.levelwise.levels import (
@@ -19,7 +31,6 @@ from ontodex.models.levelwise.levels import (
     plan_levels,
     select_gold,
 )
-from ontodex.models.levelwise.system import Levelwise
 from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.ontology.levels import UNPLACED, Levels, add_ancestors
 from ontodex.types import Corpus, Doc, LabelSpace
@@ -35,13 +46,13 @@ def test_one_level_is_a_flat_network(work):
 
 def test_a_missing_ontology_is_an_error_that_offers_clusters():
     with pytest.raises(ConfigError, match="ontology") as caught:
-        Levelwise(CONFIG).fit(TRAIN, DEV, LabelSpace.of(TRAIN))
+        PlantedLevelwise(CONFIG).fit(TRAIN, DEV, LabelSpace.of(TRAIN))
     assert "cluster" in caught.value.hint
 
 
 def test_an_ontology_without_edges_is_one_level():
     flat = build_ontology([Concept(label) for label in LABELS.ids])
-    system = Levelwise(dataclasses.replace(CONFIG, train=LoopConfig(epochs=1, batch_size=32)))
+    system = PlantedLevelwise(vary(CONFIG, train=LoopConfig(epochs=1, batch_size=32)))
     system.fit(TRAIN, DEV, LabelSpace.of(TRAIN, flat))
     assert [level.number for level in system.levels] == [1]
     assert len(system.passes) == 1
@@ -52,7 +63,7 @@ def test_a_level_with_one_label_is_trained_like_any_other():
     corpus = Corpus.of(
         [Doc(str(i), {"text": "water wave"}, (), ("nature", "water")) for i in range(6)]
     )
-    system = Levelwise(dataclasses.replace(CONFIG, train=LoopConfig(epochs=1, batch_size=4)))
+    system = PlantedLevelwise(vary(CONFIG, train=LoopConfig(epochs=1, batch_size=4)))
     labels = LabelSpace.of(corpus, chain)
     system.fit(corpus, corpus, labels)
     assert [len(level) for level in system.levels] == [1, 1]
@@ -77,7 +88,7 @@ def test_expanded_gold_adds_ancestors_to_training_but_not_to_final_gold():
     )
     labels = LabelSpace.of(leaves, ONTOLOGY)
     plain, lifted = (
-        Levelwise(dataclasses.replace(CONFIG, expand=expand)).prepare_data(leaves, DEV, labels)
+        PlantedLevelwise(vary(CONFIG, expand=expand)).prepare_data(leaves, DEV, labels)
         for expand in ("none", "lowest")
     )
     for stage in (plain, lifted):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
+import json
 
 import numpy as np
 import pytest
 from levelwise_planted import CONFIG, DEV, LABELS, TEST, fit_system
 from scipy.special import expit, logit
 
+from ontodex.config import vary
 from ontodex.models.interface import Decides
 from ontodex.models.levelwise.merge import Merge
 from ontodex.models.levelwise.pointer import CandidateLabels, Pointer
@@ -18,8 +19,8 @@ from ontodex.types import Corpus, Ranking
 
 def test_the_pointer_generator_reads_labels_that_reach_a_share_of_their_threshold(system):
     rankings = system.predict_levels(DEV)[-1]
-    pointer = dataclasses.replace(CONFIG.pointer, candidate_threshold_ratio=0.2)
-    merging = Merge(dataclasses.replace(CONFIG, pointer=pointer), system.merging.hierarchy, "cpu")
+    pointer = vary(CONFIG.pointer, candidate_threshold_ratio=0.2)
+    merging = Merge(vary(CONFIG, pointer=pointer), system.merging.hierarchy, "cpu")
     kept = merging.join_predictions(rankings, system.thresholds)
     more = merging.join_candidates(rankings, system.thresholds)
     assert (more.columns >= 0).sum() > (kept.columns >= 0).sum()
@@ -42,7 +43,7 @@ def test_the_pointer_generator_predicts_sets_and_shows_its_attention(work):
     for row in range(len(TEST)):
         chosen = set(decided.columns[row][decided.columns[row] >= 0].tolist())
         assert set(ranking.columns[row][: len(chosen)].tolist()) == chosen, "the set comes first"
-    relative = dataclasses.replace(CONFIG.pointer, candidate_odds="threshold")
+    relative = vary(CONFIG.pointer, candidate_odds="threshold")
     seen = fit_system(work, merge="pointer", pointer=relative).explain_set(TEST[0])
     assert seen.coverage.shape[1] == 2
     predicted = {
@@ -56,7 +57,7 @@ def test_the_pointer_generator_predicts_sets_and_shows_its_attention(work):
 
 @pytest.mark.parametrize("odds", ["threshold", "plain"])
 def test_the_pointer_generator_reads_plain_odds_or_odds_relative_to_thresholds(work, odds):
-    pointer = dataclasses.replace(CONFIG.pointer, candidate_odds=odds)
+    pointer = vary(CONFIG.pointer, candidate_odds=odds)
     merged = fit_system(work, merge="pointer", pointer=pointer)
     rankings = [r.cut(DEPTH) for r in merged.predict_levels(TEST)[-1]]
     candidates = merged.merging.make_candidates(rankings, merged.thresholds)
@@ -93,7 +94,7 @@ def test_a_training_warns_where_sets_would_be_better_without_the_pointer_generat
     work, monkeypatch, caplog, emits
 ):
     """Copying what the thresholds keep is as good as that; an empty set is not."""
-    share = dataclasses.replace(CONFIG.pointer, candidate_threshold_ratio=1.0)
+    share = vary(CONFIG.pointer, candidate_threshold_ratio=1.0)
 
     def copy(_: Pointer, found: CandidateLabels) -> Ranking:
         kept = Ranking.sort(found.columns, found.probabilities, found.columns.shape[1])
@@ -103,3 +104,18 @@ def test_a_training_warns_where_sets_would_be_better_without_the_pointer_generat
     fit_system(work, merge="pointer", pointer=share)
     advice = "--set model.merge=threshold would predict better label sets"
     assert any(advice in predicted for predicted in caplog.messages) != emits
+
+
+def test_the_rule_with_the_highest_micro_f_on_dev_is_chosen_and_saved(work, tmp_path):
+    system = fit_system(work, merge="auto")
+    merging = system.merging
+    assert merging is not None
+    assert set(merging.micro_f) == {"pointer", "sampling", "threshold"}
+    assert merging.rule == max(merging.micro_f, key=merging.micro_f.__getitem__)
+    system.save(tmp_path)
+    again = type(system).load(tmp_path, LABELS)
+    assert again.merging is not None
+    assert (again.merging.rule, again.merging.micro_f) == (merging.rule, merging.micro_f)
+    np.testing.assert_array_equal(again.decide(TEST).columns, system.decide(TEST).columns)
+    about = json.loads((tmp_path / "levelwise.json").read_text())
+    assert about["pointer_is_trained"] in ({"pointer": {True, False}}.get(merging.rule, {None}))

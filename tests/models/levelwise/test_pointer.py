@@ -11,6 +11,7 @@ import pytest
 import torch
 from scipy.sparse import csr_array, hstack
 
+from ontodex.config import vary
 from ontodex.errors import RunError
 from ontodex.evaluation.sets import set_metrics
 from ontodex.models.levelwise import pointer as pointer_module
@@ -46,12 +47,14 @@ N_LABELS = len(LEVEL)
 ABOVE = csr_array((np.ones(16, bool), (np.arange(4, 20), PARENT)), shape=(20, 20))
 
 
-CONFIG = PointerConfig(
-    embedding=16,
-    hidden=16,
+CONFIG = vary(
+    PointerConfig(embedding=16, hidden=16, steps=0),
     beam=3,
     dropout=0.1,
     max_labels=10,
+    order="forward",
+    length_reward=True,
+    epochs=3,
     train=LoopConfig(epochs=3, lr=2e-2, ema_rate=0.1, patience=0),
 )
 
@@ -97,8 +100,7 @@ def trained() -> Pointer:
 
 def quick(**settings) -> PointerConfig:
     """One epoch."""
-    train = dataclasses.replace(CONFIG.train, epochs=1)
-    return dataclasses.replace(CONFIG, train=train, **settings)
+    return vary(CONFIG, epochs=1, **settings)
 
 
 def row(predicted: CandidateLabels, n: int) -> CandidateLabels:
@@ -142,7 +144,7 @@ def test_the_untrained_network_is_kept_where_training_does_not_help_on_dev(caplo
     with caplog.at_level("WARNING"):
         pointer.fit(FEW, shuffled, DEV, csr_array(true))
     assert ["did not help on dev" in message for message in caplog.messages] == [True]
-    torch.manual_seed(CONFIG.train.seed)
+    torch.manual_seed(LoopConfig().seed)
     fresh = PointerNetwork(quick(), HIERARCHY).half().float()
     for name, value in fresh.state_dict().items():
         assert torch.equal(pointer.require_network().state_dict()[name], value), name
@@ -403,12 +405,12 @@ def test_predictions_are_put_in_order():
 def test_settings_out_of_range_are_named():
     with pytest.raises(ValueError, match="embedding must be even"):
         PointerConfig(embedding=5)
-    with pytest.raises(ValueError, match="beam must be at least 1"):
-        PointerConfig(beam=0)
+    with pytest.raises(ValueError, match="steps must be at least 0"):
+        PointerConfig(steps=-1)
 
 
 def test_a_huge_length_reward_emits_every_label_once(trained):
-    config = dataclasses.replace(CONFIG, order="any")
+    config = vary(CONFIG, order="any")
     used = PointerNetwork(config, HIERARCHY).state_dict().keys()  # `any` has no weights of ranks
     weights = {name: array for name, array in trained.to_tensors().items() if name in used}
     eager = Pointer.load(config, HIERARCHY, {**weights, "length_reward": np.array([99.0])})
@@ -491,3 +493,17 @@ def test_without_a_predicted_set_the_predictions_are_shown(trained):
     page = set_attention_page(none_chosen, labels)
     assert html.escape("\n".join([head, *lines, note])) in page
     assert "<table>" not in page
+
+
+@pytest.mark.parametrize(("steps", "epochs"), [(0, 3), (2_000, 200), (25, 3)])
+def test_a_pointer_generator_is_trained_for_the_least_steps(steps, epochs):
+    """80 documents in batches of 8 are 10 steps."""
+    pointer = Pointer(vary(CONFIG, steps=steps), HIERARCHY)
+    assert pointer.plan_training(80, 8).epochs == epochs
+
+
+def test_whether_the_untrained_network_was_kept_is_saved(trained):
+    pointer = Pointer.load(CONFIG, HIERARCHY, {**trained.to_tensors(), "is_trained": np.zeros(1)})
+    assert not pointer.is_trained
+    old = {name: array for name, array in trained.to_tensors().items() if name != "is_trained"}
+    assert Pointer.load(CONFIG, HIERARCHY, old).is_trained, "version 0.1 did not say"

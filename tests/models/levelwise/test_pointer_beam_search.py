@@ -7,6 +7,7 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
+from ontodex.config import vary
 from ontodex.models.levelwise.config import PointerConfig
 from ontodex.models.levelwise.pointer import (
     CandidateBatches,
@@ -55,7 +56,7 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(reward, order):
     predicted = CandidateLabels.of(np.array([[0, 2]]), np.array([[0.7, 0.4]]), THREE.level)
     for seed in range(5):
         torch.manual_seed(seed)
-        config = PointerConfig(embedding=8, hidden=8, beam=40, max_labels=5, order=order)
+        config = vary(PointerConfig(embedding=8, hidden=8), beam=40, max_labels=5, order=order)
         pointer = Pointer(config, THREE)
         pointer.network = PointerNetwork(config, THREE).eval()
         for parameter in pointer.network.parameters():

@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
+from ontodex.config import vary
 from ontodex.models.levelwise.config import PointerConfig
 from ontodex.models.levelwise.pointer import Hierarchy
 from ontodex.models.levelwise.pointer_network import AncestorGate, Candidates, PointerNetwork
@@ -34,7 +35,8 @@ def hierarchy() -> Hierarchy:
 
 def network(**settings) -> PointerNetwork:
     torch.manual_seed(3)
-    config = PointerConfig(embedding=WIDTH, hidden=HIDDEN, dropout=0.0, **settings)
+    chosen = {"order": "forward", "dropout": 0.0, **settings}
+    config = vary(PointerConfig(embedding=WIDTH, hidden=HIDDEN), **chosen)
     made = PointerNetwork(config, hierarchy()).double().eval()
     for parameter in made.parameters():  # away from zeros and from one another
         torch.nn.init.normal_(parameter, std=0.7)

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
-from levelwise_planted import BRIEF, CONFIG, DEV, LABELS, TRAIN
+from levelwise_planted import BRIEF, CONFIG, DEV, LABELS, TRAIN, PlantedLevelwise
 
+from ontodex.config import vary
 from ontodex.models.levelwise.prediction import Batch
-from ontodex.models.levelwise.system import Levelwise
 from ontodex.types import Corpus, Doc
 
 
 @pytest.mark.parametrize("encoder", ["level", "shared"])
 def test_logits_of_some_documents_of_a_batch_equal_those_of_these_documents_alone(encoder):
-    config = dataclasses.replace(CONFIG, documents="level", encoder=encoder, train=BRIEF)
+    config = vary(CONFIG, documents="level", encoder=encoder, train=BRIEF)
     bare = Corpus.of(
         Doc(f"{i}", {"text": "very much roads"}, ("roads",), ("town",)) for i in range(4)
     )
-    system = Levelwise(config)
+    system = PlantedLevelwise(config)
     system.fit(Corpus.of([*bare, *TRAIN]), DEV, LABELS)
     stage = system.prepare_data(Corpus.of([*bare, *TRAIN]), DEV, LABELS)
     assert stage.targets.is_used[0].all()

@@ -71,13 +71,11 @@ CHILD = """
     import torch
     torch.set_num_threads(1)
     from levelwise_planted import CONFIG, DEV, LABELS, TRAIN
-    from ontodex.models.levelwise.system import Levelwise
-    import dataclasses
+        import dataclasses
+    from ontodex.config import vary
     out = Path(sys.argv[2])
     quick = dataclasses.replace(CONFIG.train, checkpoint_seconds=0.0)
-    pointer = dataclasses.replace(CONFIG.pointer, train=dataclasses.replace(
-        CONFIG.pointer.train, checkpoint_seconds=0.0))
-    system = Levelwise(dataclasses.replace(CONFIG, train=quick, merge="pointer", pointer=pointer))
+    system = PlantedLevelwise(vary(CONFIG, train=quick, merge="pointer"))
     system.work = out / "work"
     system.work.mkdir(exist_ok=True)
     print("ready", flush=True)

@@ -7,26 +7,45 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from levelwise_planted import BRIEF, CONFIG, DEV, LABELS, ONTOLOGY, TEST, TRAIN, fit_system
+from levelwise_planted import (
+    BRIEF,
+    CONFIG,
+    DEV,
+    LABELS,
+    ONTOLOGY,
+    TEST,
+    TRAIN,
+    PlantedLevelwise,
+    fit_system,
+)
 
+from ontodex.config import vary
 from ontodex.errors import DataError
 from ontodex.features.prepare import PrepareConfig, prepare
+from ontodex.features.vocabulary import EncodedTexts
 from ontodex.models.interface import Describes
-from ontodex.models.levelwise.streams import encode_labels, make_neighbour_streams
-from ontodex.models.levelwise.system import Levelwise
+from ontodex.models.levelwise.config import LevelwiseConfig
+from ontodex.models.levelwise.streams import (
+    StreamEncoder,
+    drop_unknown,
+    encode_labels,
+    make_neighbour_streams,
+)
 from ontodex.ontology.levels import add_ancestors
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 from ontodex.types.loop_config import LoopConfig
 
 
 def test_a_saved_run_tells_whether_it_was_trained_with_author_keywords(system, work, tmp_path):
-    phrases = fit_system(work, keywords="phrases", train=BRIEF)
+    silent = Corpus.of([dataclasses.replace(doc, keywords=()) for doc in TRAIN])
+    phrases = PlantedLevelwise(vary(CONFIG, train=BRIEF))
+    phrases.fit(silent, DEV, LABELS)
     words = fit_system(work, inputs="words", train=BRIEF)
     assert isinstance(system, Describes)
     for name, one, learned in (("a", system, True), ("b", phrases, False), ("c", words, False)):
         (tmp_path / name).mkdir()
         one.save(tmp_path / name)
-        assert Levelwise.reads_keywords(tmp_path / name) is learned
+        assert PlantedLevelwise.reads_keywords(tmp_path / name) is learned
 
 
 def test_sparse_features_are_read_as_words_and_text_is_refused(system, tmp_path):
@@ -36,12 +55,12 @@ def test_sparse_features_are_read_as_words_and_text_is_refused(system, tmp_path)
     ]
     corpus = Corpus.of(docs, n_features=5)
     labels = LabelSpace.of(corpus)
-    system = Levelwise(dataclasses.replace(CONFIG, ontology="cluster"))
+    system = PlantedLevelwise(vary(CONFIG, ontology="cluster"))
     system.fit(corpus, corpus, labels)
     best = system.rank(corpus, 1).columns[:, 0]
     assert np.mean(best == np.arange(48) % 3) > 0.9
     system.save(tmp_path)
-    for one in (system, Levelwise.load(tmp_path, labels)):
+    for one in (system, PlantedLevelwise.load(tmp_path, labels)):
         with pytest.raises(DataError, match="fitted on sparse features and cannot read text"):
             one.rank(TEST, 1)
     with pytest.raises(DataError, match="fitted on text and cannot read sparse features"):
@@ -53,7 +72,7 @@ def test_author_keywords_are_read_if_there_are_any_else_phrases(system):
     assert system.stream_encoder.phrases is None
     assert "water" in system.stream_encoder.keywords.id_of
     silent = Corpus.of([dataclasses.replace(doc, keywords=()) for doc in TRAIN])
-    other = Levelwise(dataclasses.replace(CONFIG, train=BRIEF, inputs="words+keywords"))
+    other = PlantedLevelwise(vary(CONFIG, train=BRIEF, inputs="words+keywords"))
     other.fit(silent, DEV, LABELS)
     assert other.stream_encoder is not None
     assert other.stream_encoder.phrases is not None
@@ -72,6 +91,7 @@ def test_training_starts_from_prepared_vectors_of_words_keywords_and_labels(tmp_
         min_count=1,
         phrases=True,
         phrase_words=CONFIG.phrase_words,
+        known_phrases=True,
         phrases_per_doc=CONFIG.phrases_per_doc,
         vectors="train",
         vector_size=8,
@@ -80,9 +100,7 @@ def test_training_starts_from_prepared_vectors_of_words_keywords_and_labels(tmp_
     lists = add_ancestors(ONTOLOGY, TRAIN.labels())
     carried = prepare(on_disk, tmp_path / "carried", config, label_lists=lists)
     assert not carried["train"].has_text
-    system = Levelwise(
-        dataclasses.replace(CONFIG, train=LoopConfig(epochs=1, batch_size=64, lr=1e-9))
-    )
+    system = PlantedLevelwise(vary(CONFIG, train=LoopConfig(epochs=1, batch_size=64, lr=1e-9)))
     system.fit(carried["train"], carried["dev"], LABELS)
     from ontodex.features import vectors
 
@@ -132,3 +150,24 @@ def test_predicted_labels_are_read_best_first():
     assert encoded.offsets.tolist() == [0, 3, 4]
     (cut,) = make_neighbour_streams([ranking], 2, torch.device("cpu"))
     assert cut.pad(np.array([0]))[0].tolist() == [[4, 3]]
+
+
+def test_unknown_keywords_are_left_out_and_the_next_known_ones_are_read():
+    encoded = EncodedTexts(np.array([5, 1, 6, 7, 1, 1, 8]), np.array([0, 4, 6, 7]))
+    found = drop_unknown(encoded, 2)
+    assert [found[row].tolist() for row in range(3)] == [[5, 6], [], [8]]
+
+
+def test_a_run_of_the_paper_keeps_its_known_phrases(tmp_path):
+    silent = Corpus.of([dataclasses.replace(doc, keywords=()) for doc in TRAIN])
+    config = LevelwiseConfig(min_count=1, keyword_min_count=2, stop_words="")
+    encoder = StreamEncoder.fit(silent, config)
+    encoder.save(tmp_path)
+    again = StreamEncoder.load(tmp_path, config, "text")
+    one, other = (e.encode(silent, torch.device("cpu")).keywords for e in (encoder, again))
+    assert one is not None
+    assert other is not None
+    rows = np.arange(len(silent))
+    assert torch.equal(one.pad(rows)[0], other.pad(rows)[0])
+    assert not (one.pad(rows)[0] == 1).any(), "none is unknown"
+    assert int(one.lengths.sum()) > 0

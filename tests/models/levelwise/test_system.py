@@ -18,15 +18,16 @@ from levelwise_planted import (
     ONTOLOGY,
     TEST,
     TRAIN,
+    PlantedLevelwise,
     fit_system,
 )
 from typer.testing import CliRunner
 
 from ontodex.cli import app
+from ontodex.config import vary
 from ontodex.errors import ConfigError
 from ontodex.evaluation.sets import set_metrics
 from ontodex.models.interface import Explains
-from ontodex.models.levelwise.system import Levelwise
 from ontodex.ontology.related import CLOSE
 from ontodex.runs.evaluate import evaluate
 from ontodex.runs.recipe import train
@@ -39,7 +40,7 @@ def test_an_explanation_reads_the_same_neighbours_as_the_prediction(system, monk
     """Log-odds of pass 1 that are moved far down leave none."""
     read = []
     monkeypatch.setattr(
-        "ontodex.models.levelwise.network.LevelNetworks.explain_logit",
+        "ontodex.models.levelwise.network.PooledLevels.explain_logit",
         lambda network, place, label, words, sets: read.append(sets) or torch.zeros(1, 0),
     )
     first = system.passes[0]
@@ -78,7 +79,7 @@ def test_the_planted_word_of_a_label_contributes_most_to_it(system):
 def test_saved_and_loaded_with_pointer_it_decides_the_same(work, tmp_path):
     merged = fit_system(work, merge="pointer")
     merged.save(tmp_path)
-    loaded = Levelwise.load(tmp_path, LABELS)
+    loaded = PlantedLevelwise.load(tmp_path, LABELS)
     mine, theirs = loaded.decide(TEST), merged.decide(TEST)
     np.testing.assert_array_equal(mine.columns, theirs.columns)
     np.testing.assert_array_equal(mine.probabilities, theirs.probabilities)
@@ -86,7 +87,7 @@ def test_saved_and_loaded_with_pointer_it_decides_the_same(work, tmp_path):
 
 
 def test_a_run_evaluates_and_suggests_what_the_system_decides(tmp_path):
-    brief = dataclasses.replace(CONFIG, inputs="words", train=BRIEF)
+    brief = vary(CONFIG, inputs="words", train=BRIEF)
     settings = dataclasses.asdict(brief) | {"name": "levelwise"}
     run = train(
         config={"model": settings}, out=tmp_path / "run", train=TRAIN, dev=DEV, ontology=ONTOLOGY
@@ -104,7 +105,7 @@ def test_a_run_evaluates_and_suggests_what_the_system_decides(tmp_path):
 
 
 def test_predicted_sets_are_limited_and_closed_by_the_decide_settings(tmp_path):
-    brief = dataclasses.replace(CONFIG, inputs="words", train=BRIEF)
+    brief = vary(CONFIG, inputs="words", train=BRIEF)
     tables = {"model": dataclasses.asdict(brief) | {"name": "levelwise"}}
     with pytest.raises(ConfigError, match="rule: the system 'levelwise' predicts label sets by"):
         resolve({**tables, "decide": {"rule": "top-k"}})
@@ -126,15 +127,10 @@ def test_a_more_specific_concept_that_the_pointer_generator_skipped_is_a_warning
         Doc(f"{i}", {"text": f"so {topic} very"}, (), (ABOVE[topic] if i // 2 % 10 < 5 else topic,))
         for i, topic in enumerate(topics)
     ]
-    longer = dataclasses.replace(CONFIG.pointer.train, epochs=15)
-    config = dataclasses.replace(
-        CONFIG,
-        inputs="words",
-        merge="pointer",
-        train=dataclasses.replace(CONFIG.train, lr=0.01),
-        pointer=dataclasses.replace(CONFIG.pointer, train=longer),
-    )
-    settings = dataclasses.asdict(config) | {"name": "levelwise"}
+    sizes = {"width": 12, "hidden": 8, "value_dim": 8, "bag": 16, "min_count": 1}
+    loop = {**dataclasses.asdict(CONFIG.train), "lr": 0.01}
+    pointer = {"embedding": 8, "hidden": 8, "steps": 150}
+    settings = {"name": "attentive-levels", **sizes, "train": loop, "pointer": pointer}
     corpora = {"train": Corpus.of(docs), "dev": Corpus.of(docs[:20])}
     run = train(config={"model": settings}, out=tmp_path / "run", ontology=ONTOLOGY, **corpora)
     told = CliRunner().invoke(app, ["suggest", str(run.folder), "so water very", "--json"])
@@ -148,7 +144,7 @@ def test_a_more_specific_concept_that_the_pointer_generator_skipped_is_a_warning
 
 
 def test_a_command_takes_keywords(tmp_path, caplog):
-    brief = dataclasses.replace(CONFIG, inputs="words+keywords", train=BRIEF)
+    brief = vary(CONFIG, inputs="words+keywords", train=BRIEF)
     settings = dataclasses.asdict(brief) | {"name": "levelwise"}
     run = train(
         config={"model": settings}, out=tmp_path / "run", train=TRAIN, dev=DEV, ontology=ONTOLOGY
@@ -167,7 +163,7 @@ def test_a_command_takes_keywords(tmp_path, caplog):
 
 
 def test_without_a_label_the_command_explains_the_set_or_the_best_label(tmp_path):
-    brief = dataclasses.asdict(dataclasses.replace(CONFIG, inputs="words", train=BRIEF))
+    brief = dataclasses.asdict(vary(CONFIG, inputs="words", train=BRIEF))
     expected = {"pointer": ("chance", "no label was chosen"), "threshold": (", probability 0.",)}
     for merge, predicted in expected.items():
         out = tmp_path / merge

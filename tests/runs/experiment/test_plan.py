@@ -23,12 +23,11 @@ test = "test.jsonl"
 name = "levels"
 model = "levelwise"
 seeds = [5]
-settings.model.pointer.train.epochs = 2
 """
     known = read_plan(plan(tmp_path, text))
     ((_, tables),) = known.jobs(known.systems["levels"], tmp_path)
     assert tables["model"]["train"] == {"seed": 5}
-    assert tables["model"]["pointer"]["train"] == {"seed": 5, "epochs": 2}
+    assert "pointer" not in tables["model"], "it takes the seed of the system"
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,13 @@ def keyword_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     docs = [Doc(str(i), {"text": "deep water"}, ("sea",), ("water",)) for i in range(16)]
     size = dict.fromkeys(["width", "hidden", "value_dim", "bag"], 8)
     brief = {"epochs": 1, "batch": 8}
-    model = {"name": "levelwise", "min_count": 1, "merge": "threshold", "train": brief, **size}
+    model = {
+        "name": "attentive-levels",
+        "min_count": 1,
+        "merge": "threshold",
+        "train": brief,
+        **size,
+    }
     corpus = Corpus.of(docs)
     folder = tmp_path_factory.mktemp("keywords") / "run"
     ontology = build_ontology([Concept("nature"), Concept("water", parents=["nature"])])

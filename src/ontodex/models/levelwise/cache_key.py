@@ -8,14 +8,15 @@ from typing import Any
 
 from scipy.sparse import csr_array
 
+from ontodex.config import list_constants
 from ontodex.models.levelwise import levels
-from ontodex.models.levelwise.config import LevelwiseConfig
+from ontodex.models.levelwise.config import LevelsConfig
 from ontodex.models.levelwise.levels import Level
 from ontodex.models.levelwise.network import Tables
 from ontodex.models.levelwise.pass_data import PassData
 from ontodex.models.levelwise.stage_cache import digest_arrays, digest_pattern
 
-STAGE_FORMAT = 4  # increase when the same settings and data train another result
+STAGE_FORMAT = 5  # increase when the same settings and data train another result
 # Settings that pass 1 does not depend on; trainings that differ only in these share pass 1.
 AFTER_PASS_1 = (
     "inputs", "neighbours", "pass2_init", "pass2_epochs", "pass2_lr_factor", "average_passes",
@@ -25,7 +26,7 @@ AFTER_PASS_2 = ("average_passes", "merge", "pointer")
 
 
 def make_cache_key(
-    config: LevelwiseConfig,
+    config: LevelsConfig,
     data: PassData,
     tables: Tables,
     planned: Sequence[Level],
@@ -33,9 +34,8 @@ def make_cache_key(
     later: Sequence[str],
 ) -> dict[str, Any]:
     """Return the cache key of a stage that does not depend on the settings named in `later`."""
-    settings = dataclasses.asdict(config)
-    for table in (settings["train"], settings["pointer"]["train"]):
-        del table["checkpoint_seconds"]  # does not change what is learned
+    settings = {**list_constants(type(config)), **dataclasses.asdict(config)}
+    del settings["train"]["checkpoint_seconds"]  # does not change what is learned
     unused = () if config.pass2_init == "continued" else ("pass2_epochs", "pass2_lr_factor")
     vectors = (tables.words, tables.keywords, tables.labels)
     return {

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ontodex.features.tfidf import Tfidf, TfidfConfig
-from ontodex.models.levelwise.config import LevelwiseConfig
+from ontodex.models.levelwise.config import LevelsConfig
 from ontodex.models.levelwise.streams import tokenise_words
 from ontodex.models.trees import label_tree
 from ontodex.models.trees.label_tree import LabelTree
@@ -21,7 +21,7 @@ from ontodex.types import Corpus, LabelSpace
 CLUSTER, CHILDREN = 16, 8  # most labels of a smallest cluster; children of a cluster
 
 
-def build_label_tree(train: Corpus, labels: LabelSpace, config: LevelwiseConfig) -> LabelTree:
+def build_label_tree(train: Corpus, labels: LabelSpace, config: LevelsConfig) -> LabelTree:
     """Return a balanced tree of the learned labels."""
     tokens = tokenise_words(train, config)
     tfidf = TfidfConfig(min_df=config.min_count, max_length=config.max_length)

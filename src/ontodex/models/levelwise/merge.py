@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 from ontodex.decide.calibrate import Calibration
 from ontodex.evaluation.sets import count_by_document, micro
 from ontodex.io.tensors import read_tensors, save_tensors
-from ontodex.models.levelwise.config import LevelwiseConfig
+from ontodex.models.levelwise.config import LevelsConfig
 from ontodex.models.levelwise.levels import join_levels, select_gold
 from ontodex.models.levelwise.pointer import CandidateLabels, Hierarchy, Pointer
 from ontodex.models.levelwise.stage_cache import Arrays, StageCache
@@ -39,6 +39,8 @@ logger = logging.getLogger(__name__)
 
 MIN_GAIN = 0.003  # of micro-F on dev; smaller differences are chance
 
+RULES = ("pointer", "sampling", "threshold")  # the first of equals wins
+
 Rankings = Sequence[Ranking]  # one per level
 
 
@@ -49,13 +51,16 @@ class Predictions(NamedTuple):
     gold: csr_array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MergeJson:
     """The values that `Merge.save` returns."""
 
     sampling: Sampling
     level_calibration: tuple[Calibration, ...]
     calibration: Calibration
+    merge: Literal["", "pointer", "sampling", "threshold"] = ""  # the rule that dev chose
+    micro_f: dict[str, float] = field(default_factory=dict)  # of each rule on dev, where compared
+    pointer_is_trained: bool | None = None  # None: no pointer generator, or a run of version 0.1
 
 
 class Merge:
@@ -64,8 +69,10 @@ class Merge:
     Every call takes the OFO thresholds, because decisions of curators change them.
     """
 
-    def __init__(self, config: LevelwiseConfig, hierarchy: Hierarchy, device: str) -> None:
+    def __init__(self, config: LevelsConfig, hierarchy: Hierarchy, device: str) -> None:
         self.config, self.hierarchy, self.device = config, hierarchy, device
+        self.rule = config.merge  # "auto" until dev has chosen
+        self.micro_f: dict[str, float] = {}  # of each rule on dev, where they were compared
         self.sampling: Sampling | None = None
         self.pointer: Pointer | None = None
         self.level_calibration: list[Calibration] = []
@@ -82,10 +89,12 @@ class Merge:
         """Learn to merge from the out-of-fold predictions for the training documents."""
         gold = select_gold(train.gold, np.arange(self.hierarchy.n_answers))
         self.sampling = Sampling.fit(self.join_predictions(train.rankings, thresholds), gold)
-        if self.config.merge == "pointer":
+        if self.rule in ("auto", "pointer"):
 
             def train_pointer(folder: Path | None) -> Arrays:
-                pointer = Pointer(self.config.pointer, self.hierarchy, self.device)
+                pointer = Pointer(
+                    self.config.pointer, self.hierarchy, self.device, loop=self.config.train
+                )
                 pointer.fit(
                     self.make_candidates(train.rankings, thresholds),
                     gold,
@@ -100,7 +109,23 @@ class Merge:
             self._load_pointer(
                 stages.get_or_train("pointer", train_pointer), "the training stage of the pointer"
             )
+        if self.rule == "auto":
+            self._choose_rule(dev, thresholds)
         self._calibrate(dev, thresholds)
+
+    def _choose_rule(self, dev: Predictions, thresholds: Thresholds) -> None:
+        """Choose the rule with the highest micro-F on dev; without labels on dev, the pointer."""
+        rules = {rule: self._choose_sets(dev.rankings, thresholds, rule) for rule in RULES}
+        self.micro_f = {
+            rule: round(micro(count_by_document(dev.gold, sets))["MiF"], 5)
+            for rule, sets in rules.items()
+            if dev.gold.nnz
+        }
+        self.rule = max(self.micro_f, key=self.micro_f.__getitem__, default="pointer")
+        found = ", ".join(f"{rule} {100 * value:.1f}" for rule, value in self.micro_f.items())
+        logger.info("merge: %s; micro-F on dev: %s", self.rule, found or "no labels")
+        if self.rule != "pointer":
+            self.pointer = None
 
     def _calibrate(self, dev: Predictions, thresholds: Thresholds) -> None:
         self.level_calibration = [
@@ -168,13 +193,16 @@ class Merge:
         best = [ranking.cut(DEPTH) for ranking in rankings]
         return join_levels(apply_thresholds(best, thresholds))
 
-    def _choose_sets(self, rankings: Rankings, thresholds: Thresholds) -> Ranking:
-        """Return the label set of each document."""
-        if self.config.merge == "pointer":
+    def _choose_sets(
+        self, rankings: Rankings, thresholds: Thresholds, rule: str | None = None
+    ) -> Ranking:
+        """Return the label set of each document, by the rule of the run or by another one."""
+        rule = rule or self.rule
+        if rule == "pointer":
             assert self.pointer is not None
             return self.pointer.decode(self.make_candidates(rankings, thresholds))
         union = self.join_predictions(rankings, thresholds)
-        if self.config.merge == "threshold":
+        if rule == "threshold":
             return union
         assert self.sampling is not None
         return self.sampling.merge(union)
@@ -192,7 +220,7 @@ class Merge:
         others in the lower half.
         """
         union = self._calibrate_levels(rankings)
-        if self.config.merge != "pointer":
+        if self.rule != "pointer":
             return union
         # Labels that no level has among its best, for any depth of the ranking.
         best = join_levels([ranking.cut(DEPTH) for ranking in rankings])
@@ -233,13 +261,17 @@ class Merge:
             "sampling": self.sampling.to_json(),
             "level_calibration": [one.to_json() for one in self.level_calibration],
             "calibration": self.calibration.to_json(),
+            "merge": self.rule,
+            "micro_f": self.micro_f,
+            "pointer_is_trained": None if self.pointer is None else self.pointer.is_trained,
         }
 
     def load(self, folder: Path, about: MergeJson) -> Self:
         """Read what `save` wrote and returned."""
         self.sampling, self.calibration = about.sampling, about.calibration
         self.level_calibration = list(about.level_calibration)
-        if self.config.merge == "pointer":
+        self.rule, self.micro_f = about.merge or self.config.merge, about.micro_f
+        if self.rule == "pointer":
             self._load_pointer(read_tensors(folder, "pointer"), folder / "pointer.safetensors")
         return self
 

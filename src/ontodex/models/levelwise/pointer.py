@@ -11,6 +11,7 @@ the labels of a document by level, the most frequent of a level first, then the 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -33,6 +34,7 @@ from ontodex.models.levelwise.pointer_network import Candidates, PointerNetwork
 from ontodex.models.weights import extract_weights, set_weights, weight_specs
 from ontodex.types import PADDING, Ranking
 from ontodex.types.answers import SetAttention
+from ontodex.types.loop_config import LoopConfig
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +49,9 @@ MAX_PROBABILITIES = 2**27
 # Logits (documents, steps, labels) of a micro-batch in training: 1 GiB; about six such tensors live
 # at a time.
 MAX_LOGITS = 2**28
+
+
+_FACTS = ("length_reward", "is_trained")  # tensors beside the weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,8 +137,18 @@ class UntrainedNetwork:
 class Pointer:
     """Learns from out-of-fold predictions, and decodes predictions into label sets."""
 
-    def __init__(self, config: PointerConfig, hierarchy: Hierarchy, device: str = "cpu") -> None:
+    def __init__(
+        self,
+        config: PointerConfig,
+        hierarchy: Hierarchy,
+        device: str = "cpu",
+        *,
+        loop: LoopConfig | None = None,
+    ) -> None:
+        """`loop` has the seed and the time between checkpoints."""
         self.config, self.hierarchy, self.device = config, hierarchy, torch.device(device)
+        self.loop = loop or LoopConfig()
+        self.is_trained = True  # False where training did not help on dev and was taken back
         self.network: PointerNetwork | None = None
         self.length_reward = 0.0
 
@@ -163,10 +178,10 @@ class Pointer:
                 "training the pointer generator did not help on dev: the untrained network is kept"
             )
             network.load_state_dict(before.weights)
-            self.length_reward = before.reward
+            self.length_reward, self.is_trained = before.reward, False
 
     def _make_network(self, label_vectors: NDArray[Any] | None) -> PointerNetwork:
-        torch.manual_seed(self.config.train.seed)
+        torch.manual_seed(self.loop.seed)
         vectors = None
         if label_vectors is not None:
             vectors = resize_label_vectors(label_vectors, self.config.embedding)
@@ -183,11 +198,11 @@ class Pointer:
     ) -> None:
         from ontodex.training import loop  # predicting needs no training code
 
-        settings = self.config.train
         data = CandidateBatches(train, self.config, self.hierarchy, self.device)
         targets = build_targets(gold, self.hierarchy, self.config.max_labels)
         lengths = (targets >= 0).sum(axis=1)
-        size = min(settings.batch_size, max(MIN_BATCH, len(train) // MIN_STEPS))
+        size = min(self.config.train.batch_size, max(MIN_BATCH, len(train) // MIN_STEPS))
+        settings = self.plan_training(len(train), size)
         on_device = torch.from_numpy(targets).to(self.device)
 
         def plan(epoch: int) -> list[NDArray[np.int64]]:
@@ -208,6 +223,16 @@ class Pointer:
             score=score,
             folder=folder,
             title=title,
+        )
+
+    def plan_training(self, n_docs: int, batch_size: int) -> LoopConfig:
+        """Return the settings of the loop: enough epochs for the least number of steps."""
+        epochs = math.ceil(self.config.steps / max(1, math.ceil(n_docs / batch_size)))
+        return replace(
+            self.config.train,
+            epochs=max(self.config.epochs, epochs),
+            seed=self.loop.seed,
+            checkpoint_seconds=self.loop.checkpoint_seconds,
         )
 
     def _score_untrained(self, dev: CandidateLabels, dev_gold: csr_array) -> UntrainedNetwork:
@@ -308,6 +333,7 @@ class Pointer:
         return {
             **extract_weights(self.require_network()),
             "length_reward": np.array([self.length_reward], np.float32),
+            "is_trained": np.array([self.is_trained], np.float32),
         }
 
     @classmethod
@@ -324,8 +350,10 @@ class Pointer:
         pointer = cls(config, hierarchy, device)
         with torch.device("meta"):  # saves the memory and time of weights that are read next
             network = PointerNetwork(config, hierarchy)
-        specs = {**weight_specs(network), "length_reward": TensorSpec((1,))}
+        specs = {**weight_specs(network), **dict.fromkeys(_FACTS, TensorSpec((1,)))}
+        tensors = {"is_trained": np.ones(1, np.float32), **tensors}  # version 0.1 kept it not
         check_tensors(source, tensors, specs)
+        pointer.is_trained = bool(tensors["is_trained"][0])
         pointer.length_reward = float(tensors["length_reward"][0])
         set_weights(network, tensors)
         pointer.network = network.to(pointer.device).eval()

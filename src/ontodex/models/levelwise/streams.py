@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 
 from ontodex.errors import ConfigError, RunError
 from ontodex.features import vectors
+from ontodex.features.cache import read_words, write_words
 from ontodex.features.matrix import check_kind
-from ontodex.features.phrases import Phrases, has_keywords
+from ontodex.features.phrases import KnownPhrases, Phrases, has_keywords
 from ontodex.features.token_config import check_lemmas
 from ontodex.features.tokens import Tokens, tokenise_corpus
-from ontodex.features.vocabulary import EncodedTexts, Vocabulary
+from ontodex.features.vocabulary import UNKNOWN, EncodedTexts, Vocabulary
 from ontodex.models.layers.ragged import Ragged
-from ontodex.models.levelwise.config import LevelwiseConfig
+from ontodex.models.levelwise.config import LevelsConfig
 from ontodex.models.levelwise.network import Stream, Tables
 from ontodex.types import PADDING, Corpus, Kind, Ranking
 
@@ -71,14 +72,14 @@ def encode_labels(ranking: Ranking) -> EncodedTexts:
 class StreamEncoder:
     """Encodes documents as streams of ids."""
 
-    config: LevelwiseConfig
+    config: LevelsConfig
     words: Vocabulary
     kind: Kind
     keywords: Vocabulary | None = None  # None: no keyword stream
     phrases: Phrases | None = None  # None: the keywords are those of the authors
 
     @classmethod
-    def fit(cls, train: Corpus, config: LevelwiseConfig) -> Self:
+    def fit(cls, train: Corpus, config: LevelsConfig) -> Self:
         """Build the vocabularies from the training documents."""
         words = Vocabulary.fit(
             tokenise_words(train, config),
@@ -88,18 +89,14 @@ class StreamEncoder:
         )
         if not config.reads_keywords:
             return cls(config, words, train.kind)
-        authors = config.keywords == "author" or train.kind != "text"
-        if config.keywords == "auto":
-            authors = authors or has_keywords(train)
-        phrases = None if authors else Phrases.fit(train, config)
+        authors = train.kind != "text" or has_keywords(train)
+        phrases = None if authors else find_phrases(train, config)
         tokens = _tokenise_keywords(train, phrases)
         # In a corpus of a few documents no keyword would be frequent enough.
         least = min(config.keyword_min_count, int(tokens.count_words().max(initial=1)))
         keywords = Vocabulary.fit(tokens, min_count=least, max_size=config.max_words)
-        if authors and train.kind == "text" and not any(map(any, train.keywords())):
-            logger.warning(
-                "[model] keywords = %r, but no training document has keywords", config.keywords
-            )
+        if config.knows_all_keywords:
+            report_known(keywords.encode(tokens), "author keywords" if authors else "phrases")
         return cls(config, words, train.kind, keywords, phrases)
 
     def encode(self, corpus: Corpus, device: torch.device) -> Streams:
@@ -111,8 +108,15 @@ class StreamEncoder:
         if self.keywords is None:
             return Streams(words)
         found = _tokenise_keywords(corpus, self.phrases)
-        encoded = self.keywords.encode(found, self.config.phrases_per_doc)
-        return Streams(words, Ragged(encoded, device))
+        return Streams(words, Ragged(self._encode_keywords(found), device))
+
+    def _encode_keywords(self, found: Tokens) -> EncodedTexts:
+        """Return the ids of keywords, the first of each document."""
+        assert self.keywords is not None
+        if not self.config.knows_all_keywords:
+            return self.keywords.encode(found, self.config.phrases_per_doc)
+        encoded = self.keywords.encode(found)
+        return drop_unknown(encoded, self.config.phrases_per_doc)
 
     def lacks_keywords(self, corpus: Corpus) -> bool:
         """Return whether training used author keywords and no document here has a known one."""
@@ -161,6 +165,8 @@ class StreamEncoder:
             self.keywords.save(folder / "keywords.txt")
         if self.phrases is not None:
             self.phrases.save(folder / "phrases.txt")
+        if isinstance(self.phrases, KnownPhrases):
+            write_words(folder / "known_phrases.txt", tuple(sorted(self.phrases.known)))
 
     @staticmethod
     def has_author_keywords(folder: Path) -> bool:
@@ -168,7 +174,7 @@ class StreamEncoder:
         return (folder / "keywords.txt").exists() and not (folder / "phrases.txt").exists()
 
     @classmethod
-    def load(cls, folder: Path, config: LevelwiseConfig, kind: Kind) -> Self:
+    def load(cls, folder: Path, config: LevelsConfig, kind: Kind) -> Self:
         """Read the files that `save` wrote."""
         keywords, phrases = folder / "keywords.txt", folder / "phrases.txt"
         check_lemmas(config)
@@ -177,11 +183,50 @@ class StreamEncoder:
             Vocabulary.load(folder / "words.txt"),
             kind,
             Vocabulary.load(keywords) if keywords.exists() else None,
-            Phrases.load(phrases, config) if phrases.exists() else None,
+            load_phrases(folder, config) if phrases.exists() else None,
         )
 
 
-def tokenise_words(corpus: Corpus, config: LevelwiseConfig) -> Tokens:
+def find_phrases(train: Corpus, config: LevelsConfig) -> Phrases:
+    """Return the extraction of phrases that a system reads as keywords."""
+    if config.knows_all_keywords:
+        return KnownPhrases.fit_known(train, config, config.keyword_min_count)
+    return Phrases.fit(train, config)
+
+
+def load_phrases(folder: Path, config: LevelsConfig) -> Phrases:
+    """Read back the extraction of phrases of a run."""
+    base, known = Phrases.load(folder / "phrases.txt", config), folder / "known_phrases.txt"
+    if not known.exists():
+        return base
+    words = frozenset(read_words(known))
+    return KnownPhrases(config, base.n_docs, base.frequency, base.train_key, words)
+
+
+def report_known(encoded: EncodedTexts, kind: str) -> None:
+    """Log which share of the keywords in training have a vector of their own."""
+    n_known, n_documents = int((encoded.ids != UNKNOWN).sum()), max(1, len(encoded))
+    logger.info(
+        "keyword stream of %s: %.1f %% known, %.1f a document; unknown ones are left out",
+        kind,
+        100 * n_known / max(1, len(encoded.ids)),
+        n_known / n_documents,
+    )
+
+
+def drop_unknown(encoded: EncodedTexts, most: int) -> EncodedTexts:
+    """Return the first `most` known ids of each row."""
+    row = np.repeat(np.arange(len(encoded.offsets) - 1), np.diff(encoded.offsets))
+    is_known = encoded.ids != UNKNOWN
+    before = np.concatenate([[0], np.cumsum(is_known)])
+    rank = before[:-1] - before[encoded.offsets[:-1]][row]  # among the known ones of its row
+    kept = is_known & (rank < most)
+    counts = np.bincount(row[kept], minlength=len(encoded.offsets) - 1)
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return EncodedTexts(encoded.ids[kept], offsets)
+
+
+def tokenise_words(corpus: Corpus, config: LevelsConfig) -> Tokens:
     """Return the words of each document; in a sparse corpus, the numbers of its features."""
     if corpus.kind == "text":
         return tokenise_corpus(corpus, config)

@@ -5,11 +5,10 @@ Learning", WWW 2019.
 
     pass 1  words, keywords ─ levels ─ OFO ─┐ predictions above and below
     pass 2  words, keywords, neighbours ─ levels ─ OFO ─ pointer generator ─ label set
-            (logits of pass 2, or the mean of both passes)
 
 The modules in the order of the paper: levels, streams, word_encoder, pooling, network, training,
-cross_fitting, thresholds (OFO), merge, pointer. Our reading of the text and where we differ from
-it: docs/papers/levelwise.md.
+cross_fitting, thresholds (OFO), merge, pointer. Our reading of the text: docs/papers/levelwise.md.
+Our variant `attentive-levels` is this system with another network and other constants.
 """
 
 from __future__ import annotations
@@ -18,18 +17,17 @@ import dataclasses
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ontodex.config import Table, build, check_range
+from ontodex.config import build
 from ontodex.errors import ConfigError, UntrainedError
 from ontodex.features.tokens import check_fields, find_doc_spans
 from ontodex.io.files import write_text
@@ -38,21 +36,21 @@ from ontodex.models.layers.ragged import Ragged
 from ontodex.models.levelwise import levels
 from ontodex.models.levelwise.cache_key import AFTER_PASS_1, AFTER_PASS_2, make_cache_key
 from ontodex.models.levelwise.cluster_levels import add_clusters, build_label_tree
-from ontodex.models.levelwise.config import LevelwiseConfig
+from ontodex.models.levelwise.config import LevelsConfig, LevelwiseConfig
 from ontodex.models.levelwise.cross_fitting import PassPredictions, cross_fit
 from ontodex.models.levelwise.levels import (
     Level,
-    LevelJson,
     join_levels,
     place_labels,
     plan_levels,
     split_gold_by_level,
 )
-from ontodex.models.levelwise.merge import Merge, MergeJson, Predictions
-from ontodex.models.levelwise.network import LevelNetworks, Tables
+from ontodex.models.levelwise.merge import Merge, Predictions
+from ontodex.models.levelwise.network import LevelNetworks, PooledLevels, Tables
 from ontodex.models.levelwise.pass_data import PassData, Targets
 from ontodex.models.levelwise.pointer import Hierarchy
 from ontodex.models.levelwise.prediction import Pass, predict
+from ontodex.models.levelwise.run_json import LevelwiseJson
 from ontodex.models.levelwise.stage_cache import StageCache
 from ontodex.models.levelwise.streams import StreamEncoder, Streams, make_neighbour_streams
 from ontodex.models.levelwise.thresholds import (
@@ -60,45 +58,37 @@ from ontodex.models.levelwise.thresholds import (
     Thresholds,
     apply_thresholds,
     average_logits,
+    draw_ofo,
     find_best_shifts,
     find_matching_shifts,
-    illustrate_thresholds,
     learn_level_thresholds,
     learn_thresholds,
     shift_logits,
     trace_ofo_by_level,
 )
-from ontodex.models.levelwise.training import Trainer
+from ontodex.models.levelwise.training import Trainer, announce_training
 from ontodex.models.network_training import DEV_DEPTH
 from ontodex.models.trees.label_tree import LabelTree
-from ontodex.ontology.levels import Expand, compute_label_ancestors, compute_label_levels
+from ontodex.ontology.levels import (
+    MOST_LEVELS,
+    Expand,
+    choose_max_level,
+    compute_label_ancestors,
+    compute_label_levels,
+)
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 from ontodex.types.answers import Illustration, PredictionResult, SetAttention, Span
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class _LevelwiseJson(MergeJson):
-    """The fields of levelwise.json."""
-
-    settings: Table
-    passes: int
-    levels: tuple[LevelJson, ...]
-    kind: Literal["text", "sparse"] = "text"
-
-    def __post_init__(self) -> None:
-        if len(self.level_calibration) != len(self.levels):
-            raise ValueError("there must be one calibration for each level")
-        check_range(self, 1, 2, "passes")
-
-
 class Levelwise:
     """The system: fits the networks of all levels, ranks labels, predicts and explains sets."""
 
-    Config: ClassVar[type[LevelwiseConfig]] = LevelwiseConfig
+    Config: ClassVar[type[Any]] = LevelwiseConfig
+    Network: ClassVar[type[LevelNetworks]] = PooledLevels
 
-    def __init__(self, config: LevelwiseConfig, *, device: str = "cpu") -> None:
+    def __init__(self, config: LevelsConfig, *, device: str = "cpu") -> None:
         self.config, self.device = config, torch.device(device)
         self.work: Path | None = None  # folder of finished stages and checkpoints
         self.stream_encoder: StreamEncoder | None = None
@@ -115,7 +105,8 @@ class Levelwise:
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
         data = self.prepare_data(train, dev, labels)
         self.passes, self.seconds, self.memory = [], {}, {}
-        has_two_passes = self.config.reads_levels and len(self.levels) > 1
+        announce_training(self.make_trainer(data), self._count_passes())
+        has_two_passes = self._count_passes() > 1
         predicted = self._fit_pass(data, "pass 1", AFTER_PASS_1, is_last=not has_two_passes)
         if has_two_passes:
             data = self._add_neighbours(data, predicted.train)
@@ -133,8 +124,11 @@ class Levelwise:
 
     def prepare_data(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> PassData:
         """Plan the levels, encode the corpora, and return the data of pass 1."""
+        check_fields(train, self.config)
+        if not self.config.max_level and labels.ontology is not None:
+            most = choose_max_level(labels, self.config.level_of)
+            self.config = dataclasses.replace(self.config, max_level=most)
         config = self.config
-        check_fields(train, config)
         if config.folds > max(len(train), 2):  # a corpus may have one document
             raise ConfigError(
                 f"[model] folds must be at most {len(train):,} (documents), not {config.folds:,}",
@@ -146,7 +140,7 @@ class Levelwise:
             labels = add_clusters(labels, self.tree)
         placed = place_labels(
             labels,
-            max_level=config.max_level,
+            max_level=config.max_level or MOST_LEVELS,
             rule=config.level_of,
             categories=config.categories,
         )
@@ -161,7 +155,7 @@ class Levelwise:
             training_gold, placed, labels.n_seen, pooling=config.pooling, chunks=config.chunks
         )
         self.merging = self._make_merge(labels)
-        if config.ontology == "given" and config.max_level > 1 and len(self.levels) == 1:
+        if config.ontology == "given" and config.max_level != 1 and len(self.levels) == 1:
             logger.warning(
                 "all labels are at one level of the ontology: training one flat network, without "
                 "neighbour levels"
@@ -188,6 +182,7 @@ class Levelwise:
             tables = tables.without_labels()
         return Trainer(
             self.config,
+            self.Network,
             self.levels,
             tables,
             data.streams,
@@ -249,9 +244,13 @@ class Levelwise:
         labels = [self.merging.drop_clusters(ranking) for ranking in predicted.dev]
         return find_best_shifts(labels, gold, thresholds)
 
+    def _count_passes(self) -> int:
+        return 2 if self.config.reads_levels and len(self.levels) > 1 else 1
+
     def _make_stage_cache(self, data: PassData, tables: Tables, later: Sequence[str]) -> StageCache:
-        passes = 1 + (self.config.reads_levels and len(self.levels) > 1)
-        total = passes * (1 + self.config.folds) + (self.config.merge == "pointer")
+        total = self._count_passes() * (1 + self.config.folds) + (
+            self.config.merge in ("auto", "pointer")
+        )
         key = self._cache_key(data, tables, later)
         return StageCache(self.work, key, self.seconds, total, self.memory)
 
@@ -320,7 +319,8 @@ class Levelwise:
     def label_levels(self, labels: LabelSpace) -> NDArray[np.int32]:
         """Return the level of every column, by the settings of this system."""
         config = self.config
-        return compute_label_levels(labels, max_level=config.max_level, rule=config.level_of)
+        most = config.max_level or MOST_LEVELS
+        return compute_label_levels(labels, max_level=most, rule=config.level_of)
 
     def predict_levels(self, corpus: Corpus, depth: int = DEPTH) -> list[list[Ranking]]:
         """Return, for each pass and each level, the best `depth` labels of every document."""
@@ -358,7 +358,7 @@ class Levelwise:
 
     def _require_passes(self) -> list[Pass]:
         if not self.passes:
-            raise UntrainedError("levelwise")
+            raise UntrainedError(type(self).__name__)
         return self.passes
 
     def explain(self, doc: Doc, column: int) -> Sequence[Span]:
@@ -381,15 +381,15 @@ class Levelwise:
 
     def explain_set(self, doc: Doc) -> SetAttention | None:
         """Return the steps of the pointer generator; None where levels are merged without one."""
-        if self.config.merge != "pointer":
+        assert self.merging is not None
+        if self.merging.rule != "pointer":
             return None
         rankings = self.predict_levels(Corpus.of([doc]))[-1]
-        assert self.merging is not None
         return self.merging.explain_set(rankings, self.thresholds)
 
     def illustrations(self) -> list[Illustration]:
         """Return Figure 5: precision, recall and F of OFO over the training documents, by level."""
-        return [illustrate_thresholds(self.curves)]
+        return [draw_ofo(self.curves)]
 
     def report_pages(self) -> dict[str, str]:
         return {}
@@ -420,7 +420,7 @@ class Levelwise:
 
     @classmethod
     def load(cls, folder: Path, labels: LabelSpace, *, device: str = "cpu") -> Self:
-        about = load_json(folder / "levelwise.json", _LevelwiseJson)
+        about = load_json(folder / "levelwise.json", LevelwiseJson)
         system = cls(build(cls.Config, about.settings, "model"), device=device)
         config = system.config
         system.stream_encoder = StreamEncoder.load(folder, config, about.kind)
@@ -443,4 +443,4 @@ class Levelwise:
         assert self.stream_encoder is not None
         start = [torch.zeros(len(level)) for level in self.levels]
         tables = self.stream_encoder.make_tables(n_labels)
-        return LevelNetworks(self.config, self.levels, tables, start)
+        return self.Network(self.config, self.levels, tables, start)

@@ -23,7 +23,7 @@ from ontodex.decide.ofo import OFO
 from ontodex.decide.threshold import tune_threshold
 from ontodex.evaluation.sets import Counts, count_by_document, macro
 from ontodex.io.json_schema import parse_record
-from ontodex.models.levelwise.config import LevelwiseConfig
+from ontodex.models.levelwise.config import LevelsConfig
 from ontodex.models.levelwise.levels import Level
 from ontodex.types import PADDING, Ranking
 from ontodex.types.answers import Illustration, Panel
@@ -39,12 +39,12 @@ LOGIT_SHIFTS = tuple(
 )  # the least first
 
 
-def learn_thresholds(config: LevelwiseConfig, ranking: Ranking, gold: csr_array) -> OFO:
+def learn_thresholds(config: LevelsConfig, ranking: Ranking, gold: csr_array) -> OFO:
     """Return the lambda of each column after `ofo_passes` passes over these documents."""
     return _start_ofo(config, ranking, gold).run_passes(ranking, gold, config.ofo_passes)
 
 
-def _start_ofo(config: LevelwiseConfig, ranking: Ranking, gold: csr_array) -> OFO:
+def _start_ofo(config: LevelsConfig, ranking: Ranking, gold: csr_array) -> OFO:
     first = config.first_lambda
     if config.ofo_prior:
         first = tune_threshold(list_entries(ranking, gold), gold.nnz).value
@@ -52,7 +52,7 @@ def _start_ofo(config: LevelwiseConfig, ranking: Ranking, gold: csr_array) -> OF
 
 
 def learn_level_thresholds(
-    config: LevelwiseConfig,
+    config: LevelsConfig,
     levels: Sequence[Level],
     rankings: Sequence[Ranking],
     golds: Mapping[int, csr_array],
@@ -226,7 +226,7 @@ def _mean_set_size(ranking: Ranking, thresholds: Thresholds) -> float:
     return float(mask_above(ranking, thresholds).sum() / max(1, len(ranking)))
 
 
-def trace_ofo(config: LevelwiseConfig, ranking: Ranking, gold: csr_array) -> dict[str, list[float]]:
+def trace_ofo(config: LevelsConfig, ranking: Ranking, gold: csr_array) -> dict[str, list[float]]:
     """Return macro precision, recall and F of OFO over the documents seen so far (Figure 5).
 
     Points are at even steps of the first pass over the documents that have a label.
@@ -245,7 +245,7 @@ def trace_ofo(config: LevelwiseConfig, ranking: Ranking, gold: csr_array) -> dic
 
 
 def trace_ofo_by_level(
-    config: LevelwiseConfig,
+    config: LevelsConfig,
     levels: Sequence[Level],
     rankings: Sequence[Ranking],
     golds: Mapping[int, csr_array],
@@ -255,6 +255,23 @@ def trace_ofo_by_level(
         str(level.number): trace_ofo(config, ranking, golds[level.number])
         for level, ranking in zip(levels, rankings, strict=True)
     }
+
+
+def draw_ofo(curves: Mapping[str, Any]) -> Illustration:
+    """Return Figure 5 from the curves of all levels."""
+    shown = ("MaP", "MaR", "MaF")
+    panels = [
+        Panel(f"level {level}", curve["documents"], {name: curve[name] for name in shown})
+        for level, curve in curves.items()
+    ]
+    return Illustration(
+        "Thresholds during training",
+        "Precision, recall and F of the predicted labels of each level, over the training "
+        "documents seen so far. OFO updates the thresholds after every document; the "
+        "predictions are out-of-fold.",
+        "documents",
+        panels,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,19 +323,3 @@ class _SamplingJson:
         for values in (self.sums, self.counts):
             if list(values) != sorted(values) or not 0 <= values[0] <= values[-1] < 2**53:
                 raise ValueError("sums and counts must rise from 0 or more")
-
-
-def illustrate_thresholds(curves: Mapping[str, Mapping[str, Sequence[float]]]) -> Illustration:
-    """Return Figure 5: precision, recall and F of OFO over the training documents, by level."""
-    panels = [
-        Panel(f"level {level}", curve["documents"], {n: curve[n] for n in ("MaP", "MaR", "MaF")})
-        for level, curve in curves.items()
-    ]
-    return Illustration(
-        "Thresholds during training",
-        "Precision, recall and F of the predicted labels of each level, over the training "
-        "documents seen so far. OFO updates the thresholds after every document; the "
-        "predictions are out-of-fold.",
-        "documents",
-        panels,
-    )

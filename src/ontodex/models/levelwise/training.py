@@ -8,11 +8,15 @@ cross_fitting.py makes the predictions of pass 1 for the training documents.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -22,23 +26,33 @@ from torch import Tensor
 
 from ontodex.evaluation.ranking import ndcg, score_documents
 from ontodex.features import batches
-from ontodex.models.levelwise.config import LevelwiseConfig
+from ontodex.models.levelwise.config import LevelsConfig
 from ontodex.models.levelwise.levels import Level
-from ontodex.models.levelwise.network import LevelNetworks, Tables
+from ontodex.models.levelwise.network import LevelNetworks, PooledLevels, Tables
 from ontodex.models.levelwise.pass_data import Targets
 from ontodex.models.levelwise.prediction import Batch, autocast, predict
 from ontodex.models.levelwise.stage_cache import Arrays
 from ontodex.models.levelwise.streams import Rows, Streams
 from ontodex.models.network_training import DEV_RANKS
 
+logger = logging.getLogger(__name__)
+
 NORM_BATCHES = 20  # batches over which the statistics of batch norm are measured again
+
+
+class StartOfPass(NamedTuple):
+    """The networks of pass 2 before training, which predict as pass 1: nDCG@5 on dev, weights."""
+
+    score: float
+    weights: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Trainer:
     """Trains the networks of one pass; the networks of all folds share its data."""
 
-    config: LevelwiseConfig
+    config: LevelsConfig
+    network_class: type[LevelNetworks]
     levels: Sequence[Level]
     tables: Tables
     data: Streams
@@ -51,7 +65,7 @@ class Trainer:
         """Return untrained networks, with the log-odds of these documents as initial logits."""
         torch.manual_seed(self.config.train.seed)
         start = self.targets.initial_logits(rows)
-        return LevelNetworks(self.config, self.levels, self.tables, start).to(self.device)
+        return self.network_class(self.config, self.levels, self.tables, start).to(self.device)
 
     def fit(
         self, rows: Rows, folder: Path | None, title: str, earlier: Arrays | None = None
@@ -60,10 +74,9 @@ class Trainer:
         from."""
         from ontodex.training import loop  # predicting needs no training code
 
-        network = self.make_network(rows)
-        settings = self.config.train
+        network, settings = self.make_network(rows), self.config.train
         if earlier is not None:
-            network.continue_from(earlier)
+            cast(PooledLevels, network).continue_from(earlier)
             settings = dataclasses.replace(
                 settings,
                 epochs=self.config.pass2_epochs,
@@ -74,11 +87,10 @@ class Trainer:
             self.measure_batch_norms(network, rows)
             return self.score_dev(network)
 
-        def limit_row_norms() -> None:
-            if self.config.max_norm:
-                network.limit_row_norms(self.config.max_norm)
-
         has_dev = any(gold.nnz for gold in self.dev_targets.local)
+        start = None
+        if earlier is not None and has_dev:
+            start = StartOfPass(score(), copy.deepcopy(network.state_dict()))
         loop.fit(
             network,
             batches=partial(self.plan_batches, rows),
@@ -86,12 +98,29 @@ class Trainer:
             config=settings,
             score=score if has_dev else None,
             folder=folder,
-            after_step=limit_row_norms,
+            after_step=network.after_step,
             title=title,
         )
         self.measure_batch_norms(network, rows)
+        if start is not None and self.score_dev(network) < start.score:
+            logger.warning("%s: ended below pass 1 on dev, so its start is kept", title)
+            network.load_state_dict(start.weights)
         network.half().float().eval()  # the weights that are saved in half precision predict
         return network
+
+    def time_step(self) -> float:
+        """Return the seconds of one training step, without the optimizer; 0 without documents."""
+        rows = np.arange(len(self.data.words))
+        if not len(rows):
+            return 0.0
+        network = self.make_network(rows).train()
+        loss, batch = self.make_loss(network), self.plan_batches(rows, 0)[0]
+        loss(batch).backward()  # the first step compiles and allocates
+        began = time.perf_counter()
+        loss(batch).backward()
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter() - began
 
     def plan_batches(self, rows: Rows, epoch: int) -> list[Rows]:
         """Return the batches of these documents in an epoch."""
@@ -169,3 +198,23 @@ class Trainer:
                 found = score_documents(ndcg, DEV_RANKS, own, ranking.take(has_label))
                 scores.append(found.mean())
         return float(np.mean(scores))
+
+
+def announce_training(trainer: Trainer, n_passes: int) -> None:
+    """Log how long training may take; warn where it starts from random vectors."""
+    config, rows = trainer.config, np.arange(len(trainer.data.words))
+    # A pass trains on all documents, then on all but each fold.
+    n_steps = n_passes * config.folds * config.train.epochs * len(trainer.plan_batches(rows, 0))
+    logger.info(
+        "%d levels, %d passes of %d trainings: at most %.0f minutes on this machine, without the "
+        "pointer generator",
+        len(trainer.levels),
+        n_passes,
+        1 + config.folds,
+        max(1, n_steps * trainer.time_step() / 60),
+    )
+    if trainer.tables.words is None and config.warns_of_random_vectors:
+        logger.warning(
+            "words start from random vectors, where the paper has trained ones: run ontodex "
+            "prepare with prepare.vectors=FILE (or train) and prepare.set_vectors=true"
+        )

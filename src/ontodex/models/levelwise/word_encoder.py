@@ -71,12 +71,8 @@ class WordEncoder(nn.Module):
 
     def __init__(self, config: LevelwiseConfig) -> None:
         super().__init__()
-        width = config.width
-        self.convolve: nn.Module = nn.Identity()
-        if config.windows:
-            self.convolve = Convolutions(width, config.maps, config.windows)
-            width = self.convolve.width
-        self.encode = BiLSTM(width, config.hidden)
+        self.convolve = Convolutions(config.width, config.maps, config.windows)
+        self.encode = BiLSTM(self.convolve.width, config.hidden)
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         h: Tensor = self.encode(self.convolve(x), lengths)
@@ -88,11 +84,9 @@ class EncodedWords(NamedTuple):
 
     h: Tensor  # (n, t, 2d)
     lengths: Tensor  # (n,)
-    bag: Tensor | None  # (n, size of the bag of words)
 
     def take(self, rows: Tensor | None) -> EncodedWords:
         """Return the same for some documents of the batch (None: all)."""
         if rows is None:
             return self
-        bag = None if self.bag is None else self.bag[rows]
-        return EncodedWords(self.h.index_select(0, rows), self.lengths[rows], bag)
+        return EncodedWords(self.h.index_select(0, rows), self.lengths[rows])

@@ -139,10 +139,7 @@ def _add_seed(tables: Table, seed: int) -> Table:
     if hasattr(defaults, "seed"):
         return merge_tables(tables, {"model": {"seed": seed}})
     if hasattr(defaults, "train"):
-        own = {"train": {"seed": seed}}
-        # Parts that are trained separately, such as the pointer generator.
-        parts = {name: own for name, value in vars(defaults).items() if hasattr(value, "train")}
-        return merge_tables(tables, {"model": {**own, **parts}})
+        return merge_tables(tables, {"model": {"train": {"seed": seed}}})
     raise ConfigError(f"seeds: the system {model['name']!r} takes none", hint="leave seeds out")
 
 
