@@ -61,7 +61,9 @@ SMALL = ["--set=model.min_count=1", "--set=model.width=4", "--set=model.train.ep
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [["popularity"], ["xmlcnn", *SMALL]], ids=lambda model: model[0])
 def test_two_processes_leave_one_run(train, model, tmp_path):
-    assert by_two(*train, "--model", *model) == [(0, ""), (0, "")]
+    ended = by_two(*train, "--model", *model)
+    assert [code for code, _ in ended] == [0, 0]
+    assert not any("Traceback" in errors or "warning" in errors.lower() for _, errors in ended)
     run = load(tmp_path / "run")
     assert run.about["labels"] == 2
     assert not list((tmp_path / "run").rglob(".*")), "no lock and no half a file"

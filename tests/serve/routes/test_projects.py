@@ -93,3 +93,10 @@ def test_people_are_shown_side_by_side(client, decide):
     assert shown == {"bob": {"fish": "reject", "oak": "add"}, "local": {"fish": "accept"}}
     assert found["pairs"] == [{"users": ["bob", "local"], "n_documents": 1, "agreement": 0.0}]
     assert client.get("/agreement").json()["pairs"] == found["pairs"]
+
+
+def test_a_project_that_does_not_exist_is_not_found(client):
+    for body in ({}, {"name": "x"}):
+        answer = client.put("/projects/4880", json=body)
+        assert answer.status_code == 404
+        assert "no project 4880" in answer.json()["detail"]

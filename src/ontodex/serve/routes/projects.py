@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 
 from ontodex.serve.agreement import compare_pairs
+from ontodex.serve.database_tables import UnknownRowError
 from ontodex.serve.json_route import BoundedRoute
 from ontodex.serve.requests import Number, ProjectBody
 from ontodex.serve.responses import AgreementResponse, Project, ProjectsResponse
@@ -31,7 +32,10 @@ def change_project(id: Annotated[Number, Path()], body: ProjectBody, service: Se
         run = service.find_run(body.run)
         service.database.projects.replace_vocabulary(id, run.vocabulary_key)
         service.forget_projects()
-    return next(one for one in _list_projects(service) if one["id"] == id)
+    for project in _list_projects(service):
+        if project["id"] == id:
+            return project
+    raise UnknownRowError(f"there is no project {id}")
 
 
 @router.get("/agreement", response_model=AgreementResponse)
