@@ -197,7 +197,8 @@ def judge(claim: Claim, folder: Path = RESULTS) -> Judged:
         return Judged(claim, "undecided", claim.known)
     each = [one[claim.metric] for one in figures if one is not None]
     if min(map(len, each)) < len(SEEDS):
-        return Judged(claim, "undecided", f"fewer than {len(SEEDS)} seeds")
+        seeds = " and ".join(str(len(one)) for one in each[:2])
+        return Judged(claim, "undecided", f"{claim.known}; {seeds} seeds".removeprefix("; "))
     means = [one.mean(axis=0) for one in each]  # over seeds, (documents,)
     first, second = means if len(means) == 2 else (means[0] - means[2], means[1] - means[3])
     found = compare_means(first, second)

@@ -91,7 +91,7 @@ def row_of(text: str, *starts: str) -> list[str]:
 
 
 TINY = {
-    "width": 8, "maps": 4, "hidden": 8, "bottleneck": 8, "min_count": 1, "keyword_min_count": 1,
+    "width": 8, "maps": 4, "hidden": 8, "bottleneck": 8, "min_count": 1,
     "merge": "threshold",
     "train": {"epochs": 1, "batch_size": 8},
 }  # fmt: skip

@@ -64,6 +64,13 @@ class PhraseConfig:
             raise ValueError("phrase_words and phrases_per_doc must be at least 1")
 
 
+def choose_phrase_language(config: TokenConfig) -> str:
+    """Return the language whose stop words end a phrase: that of the stop words that are left out,
+    or of the documents."""
+    choices = (config.stop_words, *config.languages, "en")
+    return next(language for language in choices if language in STOP_WORDS)
+
+
 @dataclass(frozen=True, eq=False)
 class Phrases:
     """Document frequencies of the training corpus's words, and phrases scored by them."""

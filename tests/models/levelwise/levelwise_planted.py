@@ -66,7 +66,6 @@ CONFIG = PlantedConfig(
     chunks=3,
     min_count=1,
     max_level=7,
-    keyword_min_count=1,
     dropout=0.1,
     merge="threshold",
     train=LoopConfig(epochs=10, batch_size=24, lr=0.03, patience=0, ema_rate=0.2, warmup_steps=2),

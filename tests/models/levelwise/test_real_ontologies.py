@@ -30,7 +30,6 @@ CONFIG = vary(
         bottleneck=32,
         chunks=4,
         min_count=1,
-        keyword_min_count=1,
         dropout=0.1,
         merge="pointer",
         train=LoopConfig(

@@ -160,7 +160,7 @@ def test_unknown_keywords_are_left_out_and_the_next_known_ones_are_read():
 
 def test_a_run_of_the_paper_keeps_its_known_phrases(tmp_path):
     silent = Corpus.of([dataclasses.replace(doc, keywords=()) for doc in TRAIN])
-    config = LevelwiseConfig(min_count=1, keyword_min_count=2, stop_words="")
+    config = LevelwiseConfig(min_count=2, stop_words="")
     encoder = StreamEncoder.fit(silent, config)
     encoder.save(tmp_path)
     again = StreamEncoder.load(tmp_path, config, "text")

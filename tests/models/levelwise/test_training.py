@@ -49,7 +49,6 @@ CONFIG = vary(
         bottleneck=8,
         chunks=2,
         min_count=1,
-        keyword_min_count=1,
         merge="threshold",
         train=LoopConfig(epochs=1, batch_size=8, lr=0.01),
     ),

@@ -23,6 +23,11 @@ def test_settings_of_the_paper_out_of_range_are_refused(setting, value):
         LightAttentionConfig(**{setting: value})
 
 
+@pytest.mark.parametrize(("cluster", "children"), [(16, 8), (31, 8), (4, 2), (2, 2)])
+def test_an_inner_node_has_about_half_as_many_children_as_a_cluster_has_labels(cluster, children):
+    assert LightAttentionConfig(cluster=cluster).children == children
+
+
 @pytest.mark.parametrize(
     ("setting", "value"),
     [("beam", -1), ("candidates", 0), ("layers", ()), ("cluster", 1), ("bag", 0)],

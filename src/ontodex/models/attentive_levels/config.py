@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from ontodex.config import check_least, check_shares, check_widths
+from ontodex.features.phrases import choose_phrase_language
 from ontodex.models.levelwise.config import Categories, MergeRule, PointerConfig, Pooling
 from ontodex.models.text_network import TextNetworkConfig
 from ontodex.ontology.levels import Expand
@@ -91,4 +92,4 @@ class AttentiveLevelsConfig(TextNetworkConfig):
     @property
     def phrase_language(self) -> str:
         """The language of the stop words that end a phrase."""
-        return self.stop_words or "en"
+        return choose_phrase_language(self)

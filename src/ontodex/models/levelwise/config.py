@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from ontodex.config import check_least, check_most, check_shares, check_widths
+from ontodex.features.phrases import choose_phrase_language
 from ontodex.models.text_network import TextNetworkConfig
 from ontodex.ontology.levels import Expand
 from ontodex.ontology.levels import Rule as LevelRule
@@ -71,7 +72,6 @@ class LevelwiseConfig(TextNetworkConfig):
     ontology: Literal["given", "cluster"] = "given"  # cluster: levels from a tree of the labels
     max_level: int = 0  # deeper concepts belong to this level; 1 = one flat network; 0 = by size
     inputs: Inputs = "words+keywords+levels"  # levels: predictions above and below, in pass 2
-    keyword_min_count: int = 3  # training occurrences of a keyword that gets its own vector
     folds: int = 2  # folds of the out-of-fold predictions for the training documents
     width: int = 300  # size of all vectors; shorter prepared vectors are extended
     windows: tuple[int, ...] = (3, 4, 5)  # of convolutions
@@ -89,9 +89,9 @@ class LevelwiseConfig(TextNetworkConfig):
     train: LoopConfig = field(default_factory=make_paper_loop)
 
     FORMER: ClassVar[tuple[str, ...]] = (
-        "keywords", "phrase_language", "phrase_words", "phrases_per_doc", "value_dim", "value",
-        "keyword_maps", "keyword_windows", "pass2_epochs", "pass2_lr_factor", "ofo_passes",
-        "first_lambda", "word_dropout",
+        "keywords", "keyword_min_count", "phrase_language", "phrase_words", "phrases_per_doc",
+        "value_dim", "value", "keyword_maps", "keyword_windows", "pass2_epochs", "pass2_lr_factor",
+        "ofo_passes", "first_lambda", "word_dropout",
     )  # fmt: skip
     level_of: ClassVar[LevelRule] = "min"  # of several positions of a concept the shallowest
     # Categories of an ontology with more than 16 top concepts: the 15 largest and the rest.
@@ -120,9 +120,7 @@ class LevelwiseConfig(TextNetworkConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_least(
-            self, 1, "maps", "hidden", "chunks", "bottleneck", "keyword_min_count", "neighbours"
-        )
+        check_least(self, 1, "maps", "hidden", "chunks", "bottleneck", "neighbours")
         check_least(self, 0, "max_level")
         check_least(self, 2, "folds")
         check_most(self, 10_000, "chunks")
@@ -132,9 +130,14 @@ class LevelwiseConfig(TextNetworkConfig):
         check_shares(self, "dropout")
 
     @property
+    def keyword_min_count(self) -> int:
+        """The training occurrences of a keyword that gets its own vector, as of a word."""
+        return self.min_count
+
+    @property
     def phrase_language(self) -> str:
         """The language of the stop words that end a phrase."""
-        return self.stop_words or "en"
+        return choose_phrase_language(self)
 
     @property
     def reads_keywords(self) -> bool:

@@ -206,7 +206,7 @@ def announce_training(trainer: Trainer, n_passes: int) -> None:
     # A pass trains on all documents, then on all but each fold.
     n_steps = n_passes * config.folds * config.train.epochs * len(trainer.plan_batches(rows, 0))
     logger.info(
-        "%d levels, %d passes of %d trainings: at most %.0f minutes on this machine, without the "
+        "%d levels, %d passes of %d trainings: at most %.0f min on this machine, without the "
         "pointer generator",
         len(trainer.levels),
         n_passes,

@@ -17,13 +17,14 @@ class LightAttentionConfig(AttentionXMLConfig):
     layers: tuple[int, ...] = (256, 256, 256)  # widths of the discriminator's; a generator has one
     beam: int = 10  # nodes of a level whose children are candidates (b)
     cluster: int = 16  # most labels below one node (M); each has half as many or more
-    children: int = 8  # of an inner node, a power of two (K); the root has the rest
     height: int = 2  # of the tree (H); 0 = the least whose top level can be scored whole
     # Of each step, from the generators as they are now, or once for each document, as AttentionXML
     # draws them.
     negatives: Literal["dynamic", "static"] = "dynamic"
 
-    FORMER: ClassVar[tuple[str, ...]] = ("word_dropout", "candidates", "train_beam_ratio")
+    FORMER: ClassVar[tuple[str, ...]] = (
+        "word_dropout", "candidates", "train_beam_ratio", "children",
+    )  # fmt: skip
     generator: ClassVar[str] = "attention"
     path_scoring: ClassVar[str] = "product"
     training: ClassVar[str] = "top-down"
@@ -34,5 +35,8 @@ class LightAttentionConfig(AttentionXMLConfig):
         check_least(self, 1, "beam")
         check_least(self, 0, "height")
         check_least(self, 2, "cluster")
-        if self.children < 2 or self.children & (self.children - 1):
-            raise ValueError(f"children must be a power of two, not {self.children}")
+
+    @property
+    def children(self) -> int:
+        """The children of an inner node (K): the greatest power of two up to half a cluster."""
+        return max(2, 2 ** ((self.cluster // 2).bit_length() - 1))
