@@ -15,7 +15,6 @@ from ontodex.models.lightattention.config import LightAttentionConfig
         ("layers", ()),
         ("layers", (0,)),
         ("cluster", 1),
-        ("children", 6),
     ],
 )
 def test_settings_of_the_paper_out_of_range_are_refused(setting, value):
