@@ -29,7 +29,9 @@ from ontodex.runs.recipe import train
 from ontodex.runs.run import load
 from ontodex.types import Corpus
 
-FIGURES = ("P@1", "P@3", "P@5", "nDCG@1", "nDCG@3", "nDCG@5", "PSP@1", "PSP@3", "PSP@5")
+FIGURES = (
+    "P@1", "P@3", "P@5", "nDCG@1", "nDCG@3", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", "F1@5"
+)  # fmt: skip
 
 
 def main() -> None:
@@ -37,6 +39,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--model", required=True)
+    parser.add_argument("--ontology", type=Path, help="for systems that read names of concepts")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--set", dest="overrides", action="append", default=[])
     parser.add_argument("--ranks", type=int, default=50)
@@ -51,7 +54,13 @@ def main() -> None:
         if is_finished(folder):  # trained before, but perhaps never ranked
             run = load(folder, device=choose_device("auto"))
         else:
-            run = train(config=tables, out=folder, train=corpora["train"], dev=corpora["dev"])
+            run = train(
+                config=tables,
+                out=folder,
+                train=corpora["train"],
+                dev=corpora["dev"],
+                ontology=arguments.ontology,
+            )
         seconds = run.about["train_seconds"]
         line: dict[str, object] = {"model": arguments.model, "seed": seed, "seconds": seconds}
         by_rule: dict[str, Decision] = {}

@@ -14,6 +14,7 @@ from safetensors.numpy import load_file, save_file
 from ontodex.errors import DataError
 from ontodex.features.word_pieces import WordPieces
 from ontodex.models.layers.bert import Bert, BertConfig
+from ontodex.models.layers.packed import pack
 from ontodex.models.pretrained import load_encoder
 
 PIECES = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "trout": 4}
@@ -54,8 +55,8 @@ def test_an_encoder_gives_the_states_of_its_weights(folder, network):
     encoder = load_encoder(str(folder))
     ids = encoder.pieces.encode(["Trout"], window=10, n_windows=1)[0]
     assert ids.tolist() == [2, 4, 3]
-    batch = torch.tensor([ids.tolist()]), torch.tensor([3])
-    torch.testing.assert_close(encoder.network(*batch), network(*batch))
+    packed = pack(torch.tensor(ids.tolist()), np.array([3]))
+    torch.testing.assert_close(encoder.network(packed), network(packed))
 
 
 def test_weights_under_a_head_and_parts_that_are_not_needed_are_read(folder, network):
@@ -67,8 +68,8 @@ def test_weights_under_a_head_and_parts_that_are_not_needed_are_read(folder, net
         tensors["bert.embeddings.position_ids"] = np.arange(10)[None]
 
     change_tensors(folder, add_head)
-    batch = torch.tensor([[2, 4, 3]]), torch.tensor([3])
-    torch.testing.assert_close(load_encoder(folder).network(*batch), network(*batch))
+    packed = pack(torch.tensor([2, 4, 3]), np.array([3]))
+    torch.testing.assert_close(load_encoder(folder).network(packed), network(packed))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
     out/prepared.json       the corpora and settings it is made from, and whether it is finished
     out/<name>/             ids, labels, keywords
-    out/<name>/features/    token ids, and phrases when asked for
+    out/<name>/features/    token ids, and phrases and word pieces when asked for
     out/<train>/vectors/    word vectors of the training words, in half precision, when asked for
     out/<train>/keyword-vectors/, label-vectors/    the same of phrases and labels, for levelwise
 
@@ -18,7 +18,7 @@ import json
 import logging
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,13 @@ from ontodex.features.vectors import (
     train_vectors,
     write_vectors,
 )
+from ontodex.features.word_pieces import (
+    PIECES,
+    WindowConfig,
+    WordPieces,
+    encode_pieces,
+    pieces_recipe,
+)
 from ontodex.io.files import hash_file, write_text
 from ontodex.types import Corpus, LabelSpace, Ontology
 
@@ -68,8 +75,10 @@ Plan = dict[str, Any]  # JSON values: everything that determines the content of 
 
 
 @dataclass(frozen=True)
-class PrepareConfig(LabelGraphConfig, PhraseConfig, TokenConfig):
+class PrepareConfig(LabelGraphConfig, PhraseConfig, WindowConfig, TokenConfig):
     """Settings of a prepared folder."""
+
+    encoder: str = field(default="", metadata={"path": True})  # also write the word pieces of it
 
     min_count: int = 2  # rarer words of training are merged into one unknown token
     max_length: int = 0  # first tokens of each document that are kept; 0 = all
@@ -85,6 +94,7 @@ class PrepareConfig(LabelGraphConfig, PhraseConfig, TokenConfig):
     def __post_init__(self) -> None:
         TokenConfig.__post_init__(self)
         PhraseConfig.__post_init__(self)
+        WindowConfig.__post_init__(self)
         LabelGraphConfig.__post_init__(self)
         check_least(self, 1, "min_count", "phrase_count", "vector_size")
         check_least(self, 0, "max_length")
@@ -136,6 +146,8 @@ def prepare(
             known = frozenset(tokens.words) - {""}
             for name, corpus in corpora.items():
                 _write_tokens(corpus, prepared[name], known, config)
+            if config.encoder:
+                _write_pieces(corpora, prepared, config)
             if config.phrases:
                 _write_phrases(train, corpora, prepared, config)
             if config.vectors:
@@ -178,6 +190,8 @@ def _plan(
     }
     if Path(config.vectors).is_file():
         plan["contents of the vector file"] = hash_file(Path(config.vectors))
+    if config.encoder:
+        plan["tokenizer"] = WordPieces.load(Path(config.encoder) / PIECES).digest
     if config.set_vectors:
         plan["label lists"] = _digest(label_lists)
     if config.graph_vectors:
@@ -281,6 +295,17 @@ def _write_tokens(
     tokens = tokens.keep_words(known, config.min_count)
     _save_parts(prepared, tokens_recipe(config), to_parts(tokens))
     logger.info("%s: %s tokens of %s words", prepared.folder, len(tokens.ids), len(tokens.words))
+
+
+def _write_pieces(
+    corpora: Mapping[str, Corpus], prepared: Mapping[str, Corpus], config: PrepareConfig
+) -> None:
+    """Write the word pieces that an encoder reads."""
+    pieces = WordPieces.load(Path(config.encoder) / PIECES)
+    recipe = pieces_recipe(pieces, config)
+    for name, corpus in corpora.items():
+        found = encode_pieces(corpus, pieces, config)
+        _save_parts(prepared[name], recipe, Parts({"ids": found.ids, "offsets": found.offsets}))
 
 
 def _write_phrases(

@@ -9,6 +9,7 @@ library `tokenizers` (extra `encoder`) splits the text.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,15 +19,37 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ontodex.config import check_least, check_range
 from ontodex.errors import DataError, require
+from ontodex.features.cache import Parts, find_parts, load_or_compute, pick_settings
+from ontodex.features.tokens import choose_id_type, take_rows
 from ontodex.features.vocabulary import EncodedTexts
 from ontodex.io.files import write_text
+from ontodex.io.progress import track
+from ontodex.types import Corpus
 
+PIECES = "tokenizer.json"
+VERSION = 1  # raised whenever the same text would give other pieces
 MAX_BYTES = 20 * 2**20  # of a tokenizer.json; a vocabulary of 250,000 pieces has 9 MB
 _UNKNOWN = "[UNK]"
 SPECIAL = ("[PAD]", _UNKNOWN, "[CLS]", "[SEP]")
 _TEXTS_AT_ONCE = 512
+
+
+@dataclass(frozen=True)
+class WindowConfig:
+    """The part of a document that a pretrained encoder reads. A system's settings inherit these."""
+
+    fields: tuple[str, ...] = ()  # text fields to read, in this order; none = all
+    window: int = 512  # word pieces that are encoded together, with two marks
+    windows: int = 2  # windows read of a document
+
+    def __post_init__(self) -> None:
+        check_least(self, 3, "window")
+        check_least(self, 1, "windows")
+        check_range(self, 1, 10_000, "window", "windows")
 
 
 class Piece(NamedTuple):
@@ -75,26 +98,48 @@ class WordPieces:
 
         Every window begins with [CLS] and ends with [SEP], so no row is empty.
         """
+        room = window - 2  # beside [CLS] and [SEP]
         rows = [
-            np.fromiter((piece.id for piece in pieces), np.int32)
-            for pieces in self.divide(texts, window=window, n_windows=n_windows)
+            self._mark_windows(found.ids[: room * n_windows], room)
+            for found in self._encode_batches(texts)
         ]
         offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-        return EncodedTexts(np.concatenate([np.empty(0, np.int32), *rows]), offsets)
+        return EncodedTexts(np.concatenate([np.empty(0, np.uint16), *rows]), offsets)
+
+    def _mark_windows(self, ids: list[int], room: int) -> NDArray[np.integer[Any]]:
+        """Return the ids with [CLS] before and [SEP] behind each window."""
+        kind = choose_id_type(len(self))
+        inner = np.fromiter(ids, kind, len(ids))
+        starts = np.arange(0, max(len(ids), 1), room)
+        ends = np.minimum(starts + room, len(ids))
+        # Both kinds of marks at once: of equal places, [SEP] of a window precedes the next [CLS].
+        places = np.stack([starts, ends], axis=1).ravel()
+        marks = np.tile(np.array([self.ids["[CLS]"], self.ids["[SEP]"]], kind), len(starts))
+        return np.insert(inner, places, marks)
+
+    def _encode_batches(self, texts: Iterable[str]) -> Iterator[Any]:
+        """Yield what the library finds in each text."""
+        texts = iter(texts)
+        while some := list(islice(texts, _TEXTS_AT_ONCE)):
+            yield from self.tokenizer.encode_batch(some, add_special_tokens=False)
 
     def divide(self, texts: Iterable[str], *, window: int, n_windows: int) -> Iterator[list[Piece]]:
         """Yield the pieces of each text, window by window."""
         room = window - 2  # beside [CLS] and [SEP]
         first, last = (Piece(self.ids[name], 0, 0, -1) for name in ("[CLS]", "[SEP]"))
-        texts = iter(texts)
-        while some := list(islice(texts, _TEXTS_AT_ONCE)):
-            for found in self.tokenizer.encode_batch(some, add_special_tokens=False):
-                pieces = _read_pieces(found, room * n_windows)
-                yield [
-                    piece
-                    for start in range(0, max(len(pieces), 1), room)
-                    for piece in (first, *pieces[start : start + room], last)
-                ]
+        for found in self._encode_batches(texts):
+            pieces = _read_pieces(found, room * n_windows)
+            yield [
+                piece
+                for start in range(0, max(len(pieces), 1), room)
+                for piece in (first, *pieces[start : start + room], last)
+            ]
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of everything that decides how a text is divided."""
+        plan = [self.ids, self.is_lower_case, self.strips_accents]
+        return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
 
     def save(self, path: Path) -> None:
         """Write the entries of a tokenizer.json that `load` reads."""
@@ -136,6 +181,30 @@ class WordPieces:
             return cls(vocabulary, bool(switches[0]), switches[1])
         except DataError as error:
             raise DataError(str(error), path=path) from None
+
+
+def encode_pieces(corpus: Corpus, pieces: WordPieces, config: WindowConfig) -> EncodedTexts:
+    """Return a corpus as word pieces, from the cache beside it where it has them."""
+    recipe = pieces_recipe(pieces, config)
+    if corpus.rows is not None and (whole := find_parts(corpus.whole, recipe)) is not None:
+        return EncodedTexts(*take_rows(whole.arrays["ids"], whole.arrays["offsets"], corpus.rows))
+
+    def compute() -> Parts:
+        texts = track(corpus.texts(config.fields), "word pieces", total=len(corpus))
+        found = pieces.encode(texts, window=config.window, n_windows=config.windows)
+        return Parts({"ids": found.ids, "offsets": found.offsets})
+
+    arrays = load_or_compute(corpus, recipe, compute).arrays
+    return EncodedTexts(arrays["ids"], arrays["offsets"])
+
+
+def pieces_recipe(pieces: WordPieces, config: WindowConfig) -> dict[str, Any]:
+    """Return the settings that shape the word pieces of a corpus: their cache key."""
+    return {
+        "word pieces": VERSION,
+        "tokenizer": pieces.digest,
+        **pick_settings(WindowConfig, config),
+    }
 
 
 def _read_pieces(found: Any, limit: int) -> list[Piece]:

@@ -31,6 +31,7 @@ MODELS = {
     "bonsai": "ontodex.models.trees.parabel:BonsaiSystem",
     "attentionxml": "ontodex.models.attentionxml.system:AttentionXMLSystem",
     "attentive": "ontodex.models.attentive.system:AttentiveSystem",
+    "attentive-bert": "ontodex.models.attentive_bert.system:AttentiveBertSystem",
     "xmlrnn": "ontodex.models.attentionxml.xmlrnn:XMLRNNSystem",
     "xmlcnn": "ontodex.models.attentionxml.xmlcnn:XMLCNNSystem",
     "bowcnn": "ontodex.models.rankae.bowcnn:BowCNNSystem",

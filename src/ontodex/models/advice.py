@@ -14,6 +14,7 @@ ADVICE = {
     "kernel": "kernel regression: for up to ten thousand documents, trained in seconds",
     "knn": "labels of the most similar documents; takes new documents without training",
     "consensus": "joins runs that you have trained; --runs chooses among them",
+    "attentive-bert": "the strongest single system: a pretrained encoder; needs a GPU or patience",
     "attentive": "label attention and a bag of words; needs a GPU and ten thousand documents",
     "attentive-tree": "label attention down a label tree: a GPU and very many labels",
     "attentive-levels": "label attention level by level of an ontology; predicts sets; a GPU",

@@ -33,11 +33,13 @@ def train_network(
     folder: Path | None = None,
     epochs: int | None = None,
     epoch_metrics: Callable[[], Mapping[str, float]] | None = None,
+    rates: Mapping[str, float] | None = None,
 ) -> int:
     """Train a network; return the number of epochs up to the best dev score.
 
     `lengths` are those of the training documents, `loss(rows)` is the mean loss of some of them.
     `score()` is computed after every epoch where dev has labels (`has_dev`); else all `epochs` run.
+    `rates` are factors of the learning rate by the beginning of a parameter's name.
     """
     from ontodex.training import loop  # here: loading a run and ranking need no training code
 
@@ -53,6 +55,7 @@ def train_network(
         folder=folder,
         epoch_metrics=epoch_metrics,
         stop=epochs,
+        rates=rates or {},
     )
     # Rounded now, so that the network ranks with exactly the fp16 weights that are saved.
     network.half().float().eval()

@@ -20,12 +20,12 @@ import numpy as np
 import torch
 
 from ontodex.errors import DataError, RunError
-from ontodex.features.word_pieces import WordPieces
+from ontodex.features.word_pieces import PIECES, WordPieces
 from ontodex.io.tensors import check_tensors, map_tensor_file
 from ontodex.models.layers.bert import Bert, BertConfig
 from ontodex.models.weights import set_weights, weight_specs
 
-CONFIG, WEIGHTS, PIECES = "config.json", "model.safetensors", "tokenizer.json"
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
 MAX_CONFIG_BYTES = 2**20
 _PREFIX = "bert."  # of models with a head, such as those for masked words
 # Parts of a file that the states of words do not need.

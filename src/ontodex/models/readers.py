@@ -4,7 +4,7 @@
     encode(corpus) encode other documents with it
 
 `WordReader` reads words in their order. Rank-AE has readers of weighted words
-(rankae/weighted_words.py); the word pieces of a pretrained encoder would be one more.
+(rankae/weighted_words.py), `attentive-bert` one of word pieces (attentive_bert/reader.py).
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ontodex.errors import RunError
@@ -22,6 +24,21 @@ from ontodex.features.tokens import Tokens, check_fields, find_doc_spans, tokeni
 from ontodex.features.vocabulary import Vocabulary
 from ontodex.models.layers.ragged import Ragged
 from ontodex.types import Corpus, Doc
+
+
+class Encoded(Protocol):
+    """Documents as a network reads them, on one device."""
+
+    lengths: NDArray[np.int64]
+
+    def __len__(self) -> int: ...
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def pad(self, rows: NDArray[np.int64]) -> tuple[Any, ...]:
+        """Return the arguments of the network for these documents."""
+        ...
 
 
 class Reader(Protocol):
@@ -36,11 +53,11 @@ class Reader(Protocol):
         """Return the number of ids."""
         ...
 
-    def fit(self, train: Corpus, device: torch.device) -> Ragged:
+    def fit(self, train: Corpus, device: torch.device) -> Encoded:
         """Learn the ids from training documents and return these documents as ids."""
         ...
 
-    def encode(self, corpus: Corpus, device: torch.device) -> Ragged:
+    def encode(self, corpus: Corpus, device: torch.device) -> Encoded:
         """Return documents as ids."""
         ...
 

@@ -4,17 +4,20 @@
                           (n,t)                    (n,l)
 
 `TextNetworkSystem` is the system of a network that maps a padded batch to one logit a label. A
-subclass defines up to six things and overrides nothing else:
+subclass defines up to eight things and overrides nothing else:
 
     Config            settings, a `TextNetworkConfig`
     Network           class of the network: Network(config, n_tokens, log_odds, vectors)
     create_reader()   documents to token ids        (default: words in their order)
-    build_network()   an untrained network          (default: of class `Network`)
+    build_network()   a network of the right shape  (default: of class `Network`)
+    start_network()   the network before training   (default: that of `build_network`)
+    scale_rates()     factors of the learning rate  (default: none)
     compute_loss()    mean loss of some documents   (default: binary cross-entropy)
     plan_training()   settings of the training loop (default: those of the settings)
 
-A network embeds ids, encodes them into one state a token (layers/recurrent.py) and reads the states
-out by label. Another encoder changes the reader and that middle part, and nothing here. A system
+A network embeds ids, encodes them into one state a token and reads the states out by label. The
+encoder is a BiLSTM (layers/recurrent.py) or a pretrained one (layers/bert.py), each with a reader
+of its own; nothing else here knows which. A system
 that trains or searches in another way, such as LightAttention, uses the functions of this module
 and of network_training.py without the class.
 """
@@ -24,7 +27,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -52,7 +55,7 @@ from ontodex.models.network_training import (
     compute_log_odds,
     train_network,
 )
-from ontodex.models.readers import Reader, WordReader, find_word_vectors
+from ontodex.models.readers import Encoded, Reader, WordReader, find_word_vectors
 from ontodex.types import Corpus, LabelSpace, Ranking
 from ontodex.types.loop_config import LoopConfig
 
@@ -61,29 +64,39 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
 
 
 @dataclass(frozen=True)
-class TextNetworkConfig(TokenConfig):
-    """Settings of every network over words."""
+class WordConfig(TokenConfig):
+    """Settings of the words that a network reads."""
 
     stop_words: str = "en"  # left out, so that `max_length` words reach further into the text
     max_length: int = 500  # words read of a document
     min_count: int = 3  # occurrences in training that a word needs for a vector of its own
     max_words: int = 200_000  # words with a vector of their own, the most frequent
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, 1, "max_length", "min_count", "max_words")
+
+
+@dataclass(frozen=True)
+class TextNetworkConfig(WordConfig):
+    """Settings of every network over words."""
+
     width: int = 256  # of word vectors; pretrained ones may be narrower, the rest is learned
     train: LoopConfig = field(default_factory=LoopConfig)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_least(self, 1, "max_length", "min_count", "max_words", "width")
+        check_least(self, 1, "width")
         check_widths(self, "width")
 
 
 class TextNetworkSystem:
     """A system of one network over the tokens of a text; subclasses as the module says."""
 
-    Config: ClassVar[type[TextNetworkConfig]] = TextNetworkConfig
+    Config: ClassVar[type[Any]] = TextNetworkConfig
     Network: ClassVar[type[nn.Module]]
 
-    def __init__(self, config: TextNetworkConfig, *, device: str = "cpu") -> None:
+    def __init__(self, config: Any, *, device: str = "cpu") -> None:
         self.config, self.device = config, torch.device(device)
         self.work: Path | None = None  # folder of checkpoints, where training may be resumed
         self.reader: Any = self.create_reader()
@@ -101,7 +114,15 @@ class TextNetworkSystem:
         `vectors` the pretrained vectors of the reader's words."""
         return self.Network(self.config, len(self.reader), log_odds, vectors)
 
-    def compute_loss(self, rows: Rows, data: Ragged, gold: Ragged) -> Tensor:
+    def start_network(self, labels: LabelSpace, vectors: Tensor | None) -> nn.Module:
+        """Return the network with which training starts."""
+        return self.build_network(compute_log_odds(labels), vectors)
+
+    def scale_rates(self) -> Mapping[str, float]:
+        """Return factors of the learning rate by the beginning of a parameter's name."""
+        return {}
+
+    def compute_loss(self, rows: Rows, data: Encoded, gold: Ragged) -> Tensor:
         """Return the binary cross-entropy of these training documents, the sum over labels.
 
         Divided by thousands of labels, gradients would be so small that Adam's epsilon dominates
@@ -130,7 +151,7 @@ class TextNetworkSystem:
         self.n_labels = labels.n_seen
         vectors = find_word_vectors(train, self.reader.vocabulary, seed=settings.seed)
         torch.manual_seed(settings.seed)
-        self.network = self.build_network(compute_log_odds(labels), vectors).to(self.device)
+        self.network = self.start_network(labels, vectors).to(self.device)
         gold = Ragged.of_gold(labels.gold(train), self.n_labels, self.device)
         dev_data, dev_gold = self.encode(dev), labels.gold(dev)
         self.epochs = train_network(
@@ -142,13 +163,14 @@ class TextNetworkSystem:
             has_dev=dev_gold.nnz > 0,
             folder=self.work,
             epochs=self.epochs,
+            rates=self.scale_rates(),
         )
 
     def rank(self, corpus: Corpus, k: int) -> Ranking:
         self.check_fitted()
         return self.calibration.apply(self._rank(self.encode(corpus), k))
 
-    def _rank(self, data: Ragged, k: int) -> Ranking:
+    def _rank(self, data: Encoded, k: int) -> Ranking:
         """Return the k best labels of encoded documents, not calibrated."""
 
         def predict(batch: tuple[Tensor, ...], n_best: int) -> BestLabels:
@@ -158,7 +180,7 @@ class TextNetworkSystem:
 
         return rank_documents(predict, data, k, self.n_labels)
 
-    def encode(self, corpus: Corpus) -> Ragged:
+    def encode(self, corpus: Corpus) -> Encoded:
         """Return documents as token ids on the device."""
         return self.reader.encode(corpus, self.device)
 
@@ -194,7 +216,7 @@ class BestLabels(NamedTuple):
 
 
 def rank_documents(
-    predict: Callable[[tuple[Tensor, ...], int], BestLabels], data: Ragged, k: int, n_labels: int
+    predict: Callable[[tuple[Tensor, ...], int], BestLabels], data: Encoded, k: int, n_labels: int
 ) -> Ranking:
     """Return the k best labels of each document; `predict(batch, n)` returns the n best of each
     document of a batch."""

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from ontodex.training import checkpoints
 from ontodex.training.averages import WeightAverages, copy_tensors
 from ontodex.training.distributed import world
 from ontodex.training.log import TrainingLog
-from ontodex.training.optimisers import build_optimizer
+from ontodex.training.optimisers import build_optimizer, group_by_rate
 from ontodex.training.schedule import learning_rate
 from ontodex.training.sparse_gradients import (
     all_reduce_gradients,
@@ -77,6 +78,7 @@ def fit(
     stop: int | None = None,
     title: str = "training",
     epoch_metrics: Callable[[], Mapping[str, float]] | None = None,
+    rates: Mapping[str, float] = MappingProxyType({}),
 ) -> TrainingState:
     """Train `network` in place; it ends with the weights of the best dev score.
 
@@ -84,9 +86,10 @@ def fit(
     every epoch (higher is better), computed with averaged weights. `folder` keeps checkpoints and
     the log; `title` stands on the progress bar. `stop` ends the training after so many epochs of a
     schedule made for `config.epochs`. `epoch_metrics()` adds its values to the log of an epoch.
+    `rates` are factors of the learning rate for parameters whose names begin with their keys.
     """
     release_freed_memory()
-    trainer = Trainer(network, batches, loss, config, score, folder, title)
+    trainer = Trainer(network, batches, loss, config, score, folder, title, rates)
     trainer.after_step, trainer.epoch_metrics = after_step, epoch_metrics
     trainer.last_epoch = min(config.epochs, stop or config.epochs)
     with _stopping_at_sigterm(trainer):
@@ -106,16 +109,18 @@ class Trainer:
         score: Callable[[], float] | None = None,
         folder: Path | None = None,
         title: str = "training",
+        rates: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         self.network, self.batches, self.loss, self.config = network, batches, loss, config
         self.score, self.folder, self.title = score, folder, title
         self.after_step: Callable[[], None] | None = None
         self.epoch_metrics: Callable[[], Mapping[str, float]] | None = None
         self.last_epoch = config.epochs
-        self.parameters: list[Tensor] = [p for p in network.parameters() if p.requires_grad]
+        named = [(name, p) for name, p in network.named_parameters() if p.requires_grad]
+        self.parameters: list[Tensor] = [p for _, p in named]
         self.device = self.parameters[0].device
         on_gpu = self.device.type == "cuda"
-        self.optimizer = build_optimizer(self.parameters, config, fused=on_gpu)
+        self.optimizer = build_optimizer(group_by_rate(named, rates), config, fused=on_gpu)
         # The recurrent encoder runs in fp16 on a GPU, where small gradients would vanish unscaled.
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=on_gpu, init_scale=2.0**12)
         self.tables = {id(table) for table in find_sparse_tables(network)}
@@ -174,7 +179,7 @@ class Trainer:
         value = self.compute_gradients_in_memory(rows)
         rate = learning_rate(self.state.step, self.total_steps, self.config)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["rate"]
         self.scaler.unscale_(self.optimizer)
         norm = clip_grad_norm(self.parameters, self.config.max_grad_norm or math.inf)
         self.averages.update_rows_before_step(self.state.step)

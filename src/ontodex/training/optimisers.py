@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,11 +11,25 @@ from torch import Tensor
 
 from ontodex.types.loop_config import LoopConfig
 
+Group = dict[str, Any]  # parameters, and the factor of their learning rate ("rate")
+
+
+def group_by_rate(named: Iterable[tuple[str, Tensor]], rates: Mapping[str, float]) -> list[Group]:
+    """Return groups of parameters with the same factor of the learning rate.
+
+    A parameter whose name begins with a key of `rates` has its value, every other one 1.
+    """
+    groups: dict[float, list[Tensor]] = {}
+    for name, parameter in named:
+        rate = next((rate for start, rate in rates.items() if name.startswith(start)), 1.0)
+        groups.setdefault(rate, []).append(parameter)
+    return [{"params": found, "rate": rate} for rate, found in groups.items()]
+
 
 def build_optimizer(
-    parameters: Sequence[Tensor], config: LoopConfig, *, fused: bool
+    parameters: Sequence[Group], config: LoopConfig, *, fused: bool
 ) -> torch.optim.Optimizer:
-    """Return the optimizer that the settings name, over these parameters."""
+    """Return the optimizer that the settings name, over these groups of parameters."""
     lr, decay = config.lr, config.weight_decay
     if config.optimizer == "sgd":
         return torch.optim.SGD(

@@ -7,7 +7,8 @@ import math
 import torch
 
 from ontodex.models.attentive.config import AttentiveConfig
-from ontodex.models.attentive.network import AttentiveNetwork, BagReadOut
+from ontodex.models.attentive.network import AttentiveNetwork
+from ontodex.models.layers.bag import BagReadOut
 
 LENGTHS = torch.tensor([4, 2])
 TOKENS = torch.tensor([[3, 7, 3, 2], [5, 4, 0, 0]])
@@ -16,7 +17,7 @@ SMALL = AttentiveConfig(hidden=3, value_dim=2, width=5, bag=4, word_dropout=0.0,
 
 def test_the_logits_of_a_bag_ignore_the_order_of_words():
     torch.manual_seed(0)
-    read_out = BagReadOut(SMALL, 20, 3).double().eval()
+    read_out = BagReadOut(20, 4, 3, 0.0).double().eval()
     once, other = torch.tensor([[4, 9, 2]]), torch.tensor([[2, 4, 9]])
     vectors = read_out.bag.words.weight[[4, 9, 2]].sum(dim=0) / math.sqrt(3)
     expected = torch.relu(4 * vectors + read_out.bag.bias) @ read_out.output.weight.T

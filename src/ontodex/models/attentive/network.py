@@ -11,46 +11,10 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from ontodex.models.attentive.config import AttentiveConfig
-from ontodex.models.layers.bag import WordBag
-from ontodex.models.layers.label_attention import LabelAttention, compute_attention
+from ontodex.models.layers.bag import BagReadOut
+from ontodex.models.layers.label_attention import LabelReadOut, compute_attention
 from ontodex.models.layers.recurrent import BiLSTM
 from ontodex.models.layers.words import WordEmbedding, token_mask
-
-
-class LabelReadOut(LabelAttention):
-    """Label attention with an output vector and a bias for each label.
-
-    With one output vector for all labels, as in AttentionXML, labels differ only in their
-    attention, which starts uniform, so all start with the same logit and learn slowly.
-    """
-
-    def __init__(self, config: AttentiveConfig, log_odds: Tensor) -> None:
-        super().__init__(2 * config.hidden, config.value_dim, len(log_odds))
-        self.bias = nn.Parameter(log_odds.clone())
-
-    def forward(self, h: Tensor, mask: Tensor) -> Tensor:
-        return super().forward(h, mask) + self.bias  # (n, l)
-
-
-class BagReadOut(nn.Module):
-    """One logit a label from the bag of words.
-
-    Attention reads words in context and learns slowly that a single rare word implies a rare label.
-    Here each word contributes directly.
-    """
-
-    def __init__(self, config: AttentiveConfig, n_words: int, n_labels: int) -> None:
-        super().__init__()
-        self.bag = WordBag(n_words, config.bag, config.dropout)
-        self.output = nn.Linear(config.bag, n_labels, bias=False)
-        nn.init.normal_(self.output.weight, std=0.02)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        return self.output(self.bag(tokens)).float()  # (n, l)
-
-    def explain_logit(self, tokens: Tensor, column: int) -> Tensor:
-        """Return (n, t): the contribution of each token to the logit of a label."""
-        return self.bag.explain_logit(tokens, self.output.weight[column])
 
 
 class AttentiveNetwork(nn.Module):
@@ -63,8 +27,8 @@ class AttentiveNetwork(nn.Module):
         self.words = WordEmbedding(n_words, config.width, config.word_dropout, vectors)
         self.encode = BiLSTM(config.width, config.hidden)
         self.drop = nn.Dropout(config.dropout)
-        self.read_out = LabelReadOut(config, log_odds)
-        self.bag = BagReadOut(config, n_words, len(log_odds))
+        self.read_out = LabelReadOut(2 * config.hidden, config.value_dim, log_odds)
+        self.bag = BagReadOut(n_words, config.bag, len(log_odds), config.dropout)
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         mask = token_mask(tokens, lengths)  # (n, t)

@@ -40,6 +40,27 @@ class WordBag(nn.Module):
         return torch.einsum("ntw,nw->nt", added, is_active * output)
 
 
+class BagReadOut(nn.Module):
+    """One logit a label from the bag of words.
+
+    Attention reads words in context and learns slowly that a single rare word implies a rare label.
+    Here each word contributes directly.
+    """
+
+    def __init__(self, n_words: int, width: int, n_labels: int, dropout: float) -> None:
+        super().__init__()
+        self.bag = WordBag(n_words, width, dropout)
+        self.output = nn.Linear(width, n_labels, bias=False)
+        nn.init.normal_(self.output.weight, std=0.02)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.output(self.bag(tokens)).float()  # (n, l)
+
+    def explain_logit(self, tokens: Tensor, column: int) -> Tensor:
+        """Return (n, t): the contribution of each token to the logit of a label."""
+        return self.bag.explain_logit(tokens, self.output.weight[column])
+
+
 def weigh_words(tokens: Tensor) -> tuple[Tensor, Tensor]:
     """Return (words (n, t), weights (n, t)): each distinct word of a document with weight
     1 + log count, rows scaled to length 1; repetitions and padding (0) have weight 0."""

@@ -6,10 +6,10 @@ Attention weights sum to one and the first fully connected layer is linear, so W
 of a (W1 h + b). Tokens are therefore projected once to the small value width, and labels attend
 there. All scores are one matrix product, labels x (documents x tokens).
 
-`LabelAttention` is the layer. `compute_label_logits` computes logits, `attend` the vectors before
-the read-out, `attend_candidates` those of each document's own candidates, `compute_attention` the
-weights, and `explain_logit` the contribution of each token. bench/gpu_layers.py measures their
-speed.
+`LabelAttention` is the layer, `LabelReadOut` has a bias for each label. `compute_label_logits`
+computes logits, `attend` the vectors before the read-out, `attend_candidates` those of each
+document's own candidates, `compute_attention` the weights, and `explain_logit` the contribution of
+each token. bench/gpu_layers.py measures their speed.
 """
 
 from __future__ import annotations
@@ -45,6 +45,21 @@ class LabelAttention(nn.Module):
         """Return (n, t): the contribution of each token to the logit of a label."""
         query, output = self.queries[label], self.output[label]
         return explain_logit(h, self.project(h), query, mask, lambda m: compute_logits(m, output))
+
+
+class LabelReadOut(LabelAttention):
+    """Label attention with an output vector and a bias for each label.
+
+    With one output vector for all labels, as in AttentionXML, labels differ only in their
+    attention, which starts uniform, so all start with the same logit and learn slowly.
+    """
+
+    def __init__(self, width: int, value_dim: int, log_odds: Tensor) -> None:
+        super().__init__(width, value_dim, len(log_odds))
+        self.bias = nn.Parameter(log_odds.clone())
+
+    def forward(self, h: Tensor, mask: Tensor) -> Tensor:
+        return super().forward(h, mask) + self.bias  # (n, l)
 
 
 def compute_label_logits(

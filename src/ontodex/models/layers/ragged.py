@@ -20,7 +20,7 @@ class Ragged:
         # One more id at the end, in no row, so that every position a batch asks for exists.
         ids = np.append(encoded.ids.astype(np.int32), np.int32(0))
         self._ids = torch.from_numpy(ids).to(device)
-        self._starts = torch.from_numpy(encoded.offsets[:-1]).to(device)
+        self._starts = torch.from_numpy(encoded.offsets[:-1].astype(np.int64)).to(device)
         self._lengths = torch.from_numpy(self.lengths).to(device)
 
     @classmethod
@@ -42,6 +42,11 @@ class Ragged:
         positions, is_inside, lengths = self.positions(rows)
         return torch.where(is_inside, self._ids[positions].long(), 0), lengths
 
+    def flatten(self, rows: NDArray[np.int64]) -> Tensor:
+        """Return (t,): the ids of these rows, one row after another."""
+        positions, _ = gather_positions(self._starts, self._lengths, rows, self.lengths)
+        return self._ids[positions].long()
+
     def positions(self, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor, Tensor]:
         """Return (positions (n, t) in the flat tensor, whether they belong to the row (n, t),
         lengths (n,)) of these rows."""
@@ -58,3 +63,16 @@ class Ragged:
         target = torch.zeros(len(rows), n_columns + 1, device=self._ids.device)
         target.scatter_(1, torch.where(is_inside, self._ids[positions].long(), n_columns), 1.0)
         return target[:, :n_columns]
+
+
+def gather_positions(
+    starts: Tensor, lengths: Tensor, rows: NDArray[np.int64], host_lengths: NDArray[np.int64]
+) -> tuple[Tensor, Tensor]:
+    """Return (positions (t,) of all values of these rows in a flat tensor, where each of the rows
+    begins among them (n,)). `host_lengths` are `lengths` on the host, so that nothing waits."""
+    total = int(host_lengths[rows].sum())
+    at = torch.from_numpy(rows).to(starts.device, non_blocking=True)
+    own = lengths[at]
+    begins = own.cumsum(0) - own
+    shift = torch.repeat_interleave(starts[at] - begins, own, output_size=total)
+    return shift + torch.arange(total, device=starts.device), begins

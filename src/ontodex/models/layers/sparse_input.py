@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
+from ontodex.models.layers.ragged import gather_positions
 from ontodex.types.loop_config import LoopConfig
 
 ROW_UPDATE_FEATURES = 30_000  # a batch of 128 abstracts has some 5,000 distinct words
@@ -33,14 +34,7 @@ class SparseInput:
 
     def batch(self, rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
         """Return (columns, start of each document among them, values) of these documents."""
-        total = int(
-            self.lengths[rows].sum()
-        )  # known to the host, so that nothing waits for the device
-        at = torch.from_numpy(rows).to(self._columns.device, non_blocking=True)
-        lengths = self._lengths[at]
-        starts = lengths.cumsum(0) - lengths
-        shift = torch.repeat_interleave(self._starts[at] - starts, lengths, output_size=total)
-        positions = shift + torch.arange(total, device=shift.device)
+        positions, starts = gather_positions(self._starts, self._lengths, rows, self.lengths)
         return self._columns[positions].long(), starts, self._values[positions]
 
 

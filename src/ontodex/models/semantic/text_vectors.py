@@ -1,7 +1,7 @@
 """Texts to vectors of length 1: the mean of the states that an encoder gives their pieces.
 
 pieces ─ encoder ─ mean over the text ─ length 1
-(n,t)    (n,t,d)         (n,d)
+ (t,)     (t,d)          (n,d)
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ontodex.features.batches import batch_by_length
 from ontodex.features.word_pieces import join_words
 from ontodex.io.progress import track
+from ontodex.models.layers.packed import Packed, pack
 from ontodex.models.layers.ragged import Ragged
-from ontodex.models.layers.words import token_mask
 from ontodex.models.pretrained import PretrainedEncoder
 
 Vectors = NDArray[np.float32]
@@ -39,10 +40,8 @@ class TextVectors:
         vectors = np.empty((len(rows), self.width), np.float32)
         batches = list(batch_by_length(rows.lengths, _AT_ONCE))
         for batch in track(batches, description) if description else batches:
-            pieces, lengths = rows.pad(batch)
-            h = self.network(pieces, lengths)  # (n, t, d)
-            total = torch.where(token_mask(pieces, lengths)[:, :, None], h, 0).sum(dim=1)  # (n, d)
-            vectors[batch] = F.normalize(total, dim=1).cpu().numpy()
+            packed = pack(rows.flatten(batch), rows.lengths[batch])
+            vectors[batch] = average_texts(self.network(packed), packed).cpu().numpy()
         return vectors
 
     @torch.inference_mode()
@@ -50,7 +49,13 @@ class TextVectors:
         """Return (start, end, weight) of each word: its part of the product of the text's vector
         and `target` (d,). With the special pieces, the parts add up to the product."""
         (pieces,) = self.pieces.divide([text], window=self.window, n_windows=1)
-        ids = torch.tensor([[piece.id for piece in pieces]], device=self.device)
-        h = self.network(ids, torch.tensor([len(pieces)], device=self.device))[0]  # (t, d)
+        ids = torch.tensor([piece.id for piece in pieces], device=self.device)
+        h = self.network(pack(ids, np.array([len(pieces)])))  # (t, d)
         parts = h @ torch.from_numpy(target).to(self.device) / h.sum(dim=0).norm()  # (t,)
         return join_words(pieces, parts.tolist())
+
+
+def average_texts(h: Tensor, texts: Packed) -> Tensor:
+    """Return (m, d): the mean of the states h (t, d) of each text, scaled to length 1."""
+    total = h.new_zeros(len(texts.lengths), h.shape[1], dtype=torch.float32)
+    return F.normalize(total.index_add_(0, texts.owners(), h.float()), dim=1)

@@ -1,0 +1,1 @@
+"""Label attention over a pretrained encoder with a bag of words."""
