@@ -25,6 +25,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +44,13 @@ def main() -> None:
     parser.add_argument("--lanes", type=int, default=1, help="trainings at a time")
     parser.add_argument("--only", default="", help="regular expression for the names of jobs")
     parser.add_argument("--skip", default="", help="the same for jobs that are left out")
-    parser.add_argument("--set", dest="overrides", action="append", default=[])
+    parser.add_argument(
+        "--set",
+        dest="overrides",
+        action="append",
+        default=[],
+        help="epochs.text=6, epochs.levels=6, or a setting of all jobs: model.hidden=32",
+    )
     given = parser.parse_args()
     ends = time.monotonic() + 60 * given.minutes
     given.out.mkdir(parents=True, exist_ok=True)
@@ -55,7 +62,7 @@ def main() -> None:
         and not (given.skip and re.search(given.skip, job.name))
         and not job.result(given.out).exists()
     ]
-    with sharing_gpu():
+    with share_gpu():
         run_all(jobs, Runner(folder, given.out, given.overrides), given.lanes, ends)
     pack(given.out)
 
@@ -70,18 +77,18 @@ def unpack(carried: Path, to: Path) -> Path:
     return to if archives else carried
 
 
-class sharing_gpu:
-    """NVIDIA's MPS, with which kernels of several processes run side by side, where it is there."""
-
-    def __enter__(self) -> None:
-        self.control = shutil.which("nvidia-cuda-mps-control")
-        if self.control:
-            subprocess.run([self.control, "-d"], check=False)
-        say({"mps": bool(self.control)})
-
-    def __exit__(self, *_: object) -> None:
-        if self.control:
-            subprocess.run([self.control], input=b"quit -t 5\n", check=False, timeout=30)
+@contextmanager
+def share_gpu() -> Iterator[None]:
+    """Start NVIDIA's MPS where it is there: kernels of several processes then run side by side."""
+    control = shutil.which("nvidia-cuda-mps-control")
+    say({"mps": bool(control)})
+    if control:
+        subprocess.run([control, "-d"], check=False)
+    try:
+        yield
+    finally:
+        if control:
+            subprocess.run([control], input=b"quit -t 5\n", check=False, timeout=30)
 
 
 @dataclass(frozen=True)

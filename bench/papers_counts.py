@@ -8,6 +8,7 @@ label sets of all levels: hits, predicted, true. All are small numbers: 16 bits 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def count_levels(
     return np.stack([count_level(gold, ranking, level, at_level) for ranking, level in pairs])
 
 
-def write_counts(path: Any, arrays: Mapping[str, Numbers]) -> None:
+def write_counts(path: Path, arrays: Mapping[str, Any]) -> None:
     """Write the counts of a job."""
     with path.open("wb") as file:
         np.savez_compressed(file, **arrays)

@@ -1,6 +1,6 @@
 """Train one row of Deep Level-wise XMLC of bench/papers.py and keep counts of each document.
 
-    python bench/papers_levels.py medline-passes-1 prepared out [model.train.epochs=1 ...]
+    python bench/papers_levels.py medline-passes-1 prepared out [epochs.levels=6 ...]
 
 Writes out/results/<job>.npz (bench/papers_counts.py) and, at the end, .json. A row that continues
 from another one links its finished stages.
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.sparse import csr_array
 
 from ontodex.config import build, merge_tables, read, vary
@@ -71,7 +72,9 @@ class OtherNeighbours(Levelwise):
         others = list(predicted)
         if self.which == "none":  # one and the same label for every document
             one = np.ones((len(predicted[0]), 1), np.float32)
-            others = [Ranking((one * level.columns[0]).astype(np.int32), one) for level in self.levels]
+            others = [
+                Ranking((one * level.columns[0]).astype(np.int32), one) for level in self.levels
+            ]
         if self.which == "shuffled":
             order = np.random.default_rng(self.config.train.seed).permutation(len(predicted[0]))
             others = [ranking.take(order) for ranking in predicted]
@@ -79,7 +82,7 @@ class OtherNeighbours(Levelwise):
             assert self.gold is not None
             most = self.config.neighbours
             owns = [select_gold(self.gold, level.columns) for level in self.levels]
-            others = [Ranking.of_sparse(csr_array(own, dtype=np.float32), most) for own in owns]
+            others = [Ranking.of_sparse(own.astype(np.float32), most) for own in owns]
         return make_neighbour_streams(others, self.config.neighbours, self.device)
 
 
@@ -109,6 +112,7 @@ def run(job: Job, folder: Path, out: Path, overrides: list[str]) -> None:
     line["seconds"] = round(time.monotonic() - began, 1)
     line["stages"] = {stage: round(value, 1) for stage, value in system.seconds.items()}
     line["hardware"] = describe_machine(str(system.device))
+    line["memory GiB"] = round(torch.cuda.max_memory_reserved() / 2**30, 1)
     line["settings"] = dataclasses.asdict(system.config)
     line["labels"] = labels.n_seen
     line["levels"] = {str(level.number): len(level) for level in system.levels}
@@ -127,9 +131,11 @@ def run(job: Job, folder: Path, out: Path, overrides: list[str]) -> None:
 
 def make_config(job: Job, overrides: list[str]) -> LevelwiseConfig:
     """Return the settings of a row."""
-    loop = {"seed": job.seed, "epochs": LEVEL_EPOCHS[job.corpus], "checkpoint_seconds": NEVER}
+    given = read(None, overrides)
+    epochs = given.get("epochs", {}).get("levels", LEVEL_EPOCHS[job.corpus])
+    loop = {"seed": job.seed, "epochs": epochs, "checkpoint_seconds": NEVER}
     settings = merge_tables(LEVELS[job.row], {"train": loop})
-    settings = merge_tables(settings, read(None, overrides).get("model", {}))
+    settings = merge_tables(settings, given.get("model", {}))
     config: LevelwiseConfig = build(LevelwiseConfig, settings, "model")
     return vary(config, pointer=vary(config.pointer, train=POINTER_LOOP))
 
@@ -143,7 +149,8 @@ def measure(
 ) -> dict[str, Any]:
     """Fill the counts of all label sets and levels; return figures in percent."""
     gold, merging = labels.gold(corpus), system.merging
-    assert merging is not None and merging.sampling is not None
+    assert merging is not None
+    assert merging.sampling is not None
     system.gold = gold
     passes = system.predict_levels(corpus)
     figures: dict[str, Any] = {}

@@ -1,6 +1,6 @@
 """Train one text system of bench/papers.py and keep the best labels of dev and test.
 
-    python bench/papers_text.py eurlex57k-attentionxml-1 prepared out [model.train.epochs=1 ...]
+    python bench/papers_text.py eurlex57k-xmlrnn-1 prepared out [epochs.text=6 model.hidden=32 ...]
 
 Writes out/results/<job>.npz (columns as 16 bits, probabilities as fp16) and, at the end, .json.
 """
@@ -48,13 +48,14 @@ def run(job: Job, folder: Path, out: Path, overrides: list[str]) -> None:
     labels = LabelSpace.of(corpora["train"])
     model, settings = make_settings(job, overrides)
     system_class = find_model(model)
-    system = system_class(build(system_class.Config, settings, "model"), device=device)
+    system: Any = system_class(build(system_class.Config, settings, "model"), device=device)
     system.work = job.work(out)  # for the log of epochs
     began = time.monotonic()
     system.fit(corpora["train"], corpora["dev"], labels)
     line: dict[str, Any] = {"job": job.name, "model": model, "settings": settings}
     line["seconds"] = round(time.monotonic() - began, 1)
     line["hardware"] = describe_machine(str(device))
+    line["memory GiB"] = round(torch.cuda.max_memory_reserved() / 2**30, 1)
     line["labels"] = labels.n_seen
     line["epochs"] = read_epochs(job.work(out))
     arrays = {}
@@ -69,17 +70,20 @@ def run(job: Job, folder: Path, out: Path, overrides: list[str]) -> None:
         arrays[f"{part}_p"] = ranking.probabilities.astype(np.float16)
     result = job.result(out)
     result.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(result.with_suffix(".npz"), **arrays)  # type: ignore[arg-type]
+    np.savez_compressed(result.with_suffix(".npz"), **arrays)
     write_text(result, json.dumps(line) + "\n")
 
 
 def make_settings(job: Job, overrides: list[str]) -> tuple[str, dict[str, Any]]:
     """Return the system of a job and its settings."""
     model, settings = TEXT[job.row]
-    thirds = 3 if model == "lightattention" else 1
-    loop = {"seed": job.seed, "epochs": EPOCHS[job.corpus] // thirds, "checkpoint_seconds": NEVER}
+    given = read(None, overrides)
+    epochs = given.get("epochs", {}).get("text", EPOCHS[job.corpus]) // (
+        3 if model == "lightattention" else 1
+    )
+    loop = {"seed": job.seed, "epochs": epochs, "checkpoint_seconds": NEVER}
     settings = merge_tables(settings, {"train": loop})
-    return model, merge_tables(settings, read(None, overrides).get("model", {}))
+    return model, merge_tables(settings, given.get("model", {}))
 
 
 def read_epochs(work: Path) -> list[Any]:
