@@ -25,7 +25,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,8 +63,13 @@ def main() -> None:
         and not job.result(given.out).exists()
     ]
     with share_gpu():
-        run_all(jobs, Runner(folder, given.out, given.overrides), given.lanes, ends)
-    pack(given.out)
+        runner = Runner(folder, given.out, given.overrides)
+        running = run_all(jobs, runner, given.lanes, ends)
+        pack(given.out)  # before anything is ended, which may take a while on a GPU
+        for process in running:
+            process.kill()
+        for process in running:
+            process.wait()
 
 
 def unpack(carried: Path, to: Path) -> Path:
@@ -88,7 +93,8 @@ def share_gpu() -> Iterator[None]:
         yield
     finally:
         if control:
-            subprocess.run([control], input=b"quit -t 5\n", check=False, timeout=30)
+            with suppress(subprocess.TimeoutExpired):
+                subprocess.run([control], input=b"quit -t 5\n", check=False, timeout=20)
 
 
 @dataclass(frozen=True)
@@ -114,8 +120,11 @@ class Runner:
             )
 
 
-def run_all(jobs: Sequence[Job], runner: Runner, lanes: int, ends: float) -> None:
-    """Run jobs, the first that can start first, until all are done or the time is up."""
+def run_all(
+    jobs: Sequence[Job], runner: Runner, lanes: int, ends: float
+) -> list[subprocess.Popen[bytes]]:
+    """Run jobs, the first that can start first, until all are done or the time is up; return the
+    processes that still run."""
     began = time.monotonic()
     waiting, running = list(jobs), dict[Job, subprocess.Popen[bytes]]()
     started: dict[str, float] = {}
@@ -135,12 +144,9 @@ def run_all(jobs: Sequence[Job], runner: Runner, lanes: int, ends: float) -> Non
         if not running and not any(job.can_start(runner.out) for job in waiting):
             break
         time.sleep(POLL_SECONDS)
-    for process in running.values():
-        process.kill()
-    for process in running.values():
-        process.wait()
     cut = [job.name for job in running] + [job.name for job in waiting]
     say({"seconds": round(time.monotonic() - began), "not finished": cut})
+    return list(running.values())
 
 
 def pack(out: Path) -> None:
@@ -151,7 +157,7 @@ def pack(out: Path) -> None:
     files = sorted((out / "results").glob("*.json"))
     lines = [json.loads(file.read_text()) for file in files]
     (packed / "figures.json").write_text(json.dumps(lines, indent=1) + "\n")
-    arrays = sorted((out / "results").glob("*.npz"))
+    arrays = [file.with_suffix(".npz") for file in files]
     for number, some in enumerate(group_by_size(arrays)):
         with tarfile.open(packed / f"arrays-{number}.tar", "w") as file:
             for path in some:
