@@ -29,7 +29,9 @@ from typing import Any, Literal
 import numpy as np
 import scipy
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
+from claims_levels import compare_counts
 from ontodex.config import merge_tables
 from ontodex.corpora import datasets
 from ontodex.corpora.noise import Noise, corrupt_corpus
@@ -39,8 +41,9 @@ from ontodex.evaluation.significance import Interval, compare_means
 from ontodex.io.files import open_atomic, write_text
 from ontodex.models import find_model
 from ontodex.models.interface import Refits
+from ontodex.models.levelwise.levels import select_gold
 from ontodex.runs.recipe import train as train_run
-from ontodex.types import Corpus
+from ontodex.types import Corpus, LabelSpace, Ranking
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("ONTODEX_DATA", ROOT.parent / "shared" / "data"))
@@ -48,6 +51,10 @@ RESULTS = ROOT / "bench" / "results" / "claims"
 PAGE = ROOT / "docs" / "papers" / "claims.md"
 SEEDS = (1, 2, 3)
 METRICS = {"P@1": (precision, 1), "P@3": (precision, 3), "P@5": (precision, 5), "nDCG@5": (ndcg, 5)}
+GROUPS = {  # labels by training documents; a document without a label of the group has no figure
+    "nDCG@5 of labels with 50 documents or fewer": (0, 50),
+    "nDCG@5 of labels with more than 50": (51, 2**31),
+}
 PAPERS = {
     "DXML": "dxml",
     "Rank-AE": "rankae",
@@ -56,6 +63,7 @@ PAPERS = {
     "Deep Level-wise XMLC": "levelwise",
 }
 Verdict = Literal["held", "not held", "undecided"]
+VERDICTS: tuple[Verdict, ...] = ("held", "not held", "undecided")
 Figures = Mapping[str, NDArray[np.float64]]  # metric -> (seeds, documents)
 
 
@@ -83,6 +91,8 @@ class Claim:
     quoted: str = ""  # system of another paper's table, instead of a second side
     quoted_value: float = 0.0
     metric: str = "nDCG@5"
+    counts: str = ""  # of Deep Level-wise XMLC: row and set, bench/claims_levels.py
+    against: str = ""
     known: str = ""  # what is known without figures of documents
     reason: str = ""  # why such a claim is undecided
     command: str = ""
@@ -96,6 +106,7 @@ class Judged:
     verdict: Verdict
     numbers: str
     interval: Interval | None = None
+    levels: Sequence[Interval] = ()  # the difference at each level
 
 
 def read_plan(path: Path) -> tuple[dict[str, Side], list[Claim]]:
@@ -152,11 +163,26 @@ def measure(side: Side, seed: int, parts: Parts) -> dict[str, NDArray[Any]]:
     with tempfile.TemporaryDirectory() as folder:
         run = train_run(config=tables, out=Path(folder) / "run", train=train, dev=dev)
         gold, ranking = run.labels.gold(test), run.rank(test, 5)
+    return measure_documents(gold, ranking, None)
+
+
+def measure_documents(
+    gold: csr_array, ranking: Ranking, labels: LabelSpace | None
+) -> dict[str, NDArray[Any]]:
+    """Return the figures of each test document that has labels; with `labels` also of groups of
+    labels by frequency, for which the ranking should be deep."""
     has_labels = np.diff(gold.indptr) > 0
-    return {
+    found = {
         name: score_documents(metric, k, gold, ranking)[has_labels].astype(np.float32)
         for name, (metric, k) in METRICS.items()
     }
+    for name, (least, most) in GROUPS.items() if labels is not None else ():
+        frequency = labels.frequency  # type: ignore[union-attr]
+        wanted = np.flatnonzero((frequency >= least) & (frequency <= most))
+        own = select_gold(gold, wanted)
+        only = ranking.keep(np.isin(ranking.columns, wanted))
+        found[name] = score_documents(ndcg, 5, own, only)[has_labels].astype(np.float32)
+    return found
 
 
 def keep_measuring(sides: Mapping[str, Side], claims: Sequence[Claim], only: list[str]) -> None:
@@ -185,13 +211,16 @@ def load_figures(corpus: str, side: str, folder: Path = RESULTS) -> Figures | No
     if not files:
         return None
     loaded = [np.load(file) for file in files]
-    return {m: np.stack([one[m].astype(np.float64) for one in loaded]) for m in METRICS}
+    names = [name for name in (*METRICS, *GROUPS) if all(name in one for one in loaded)]
+    return {m: np.stack([one[m].astype(np.float64) for one in loaded]) for m in names}
 
 
 def judge(claim: Claim, folder: Path = RESULTS) -> Judged:
     """Return the verdict of a claim by the figures that are there."""
     if claim.quoted:
         return judge_quoted(claim, folder)
+    if claim.counts:
+        return judge_counts(claim, folder)
     figures = [load_figures(claim.corpus, name, folder) for name in sides_of(claim)]
     if not figures or any(one is None for one in figures):
         return Judged(claim, "undecided", claim.known)
@@ -199,6 +228,8 @@ def judge(claim: Claim, folder: Path = RESULTS) -> Judged:
     if min(map(len, each)) < len(SEEDS):
         seeds = " and ".join(str(len(one)) for one in each[:2])
         return Judged(claim, "undecided", f"{claim.known}; {seeds} seeds".removeprefix("; "))
+    is_known = np.isfinite(each[0][0])  # documents with a label of the group
+    each = [one[:, is_known] for one in each]
     means = [one.mean(axis=0) for one in each]  # over seeds, (documents,)
     first, second = means if len(means) == 2 else (means[0] - means[2], means[1] - means[3])
     found = compare_means(first, second)
@@ -208,6 +239,31 @@ def judge(claim: Claim, folder: Path = RESULTS) -> Judged:
 
 def _fall(spread: list[str]) -> str:
     return f"; clean {spread[2]} and {spread[3]}" if len(spread) == 4 else ""
+
+
+def judge_counts(claim: Claim, folder: Path) -> Judged:
+    """Return the verdict of a claim on the label sets or the levels of Deep Level-wise XMLC."""
+    found = compare_counts(claim.corpus, claim.counts, claim.against, claim.metric, folder)
+    if found is None:
+        return Judged(claim, "undecided", claim.known)
+    sides = (found.first, found.second)
+    if min(map(len, sides)) < len(SEEDS):
+        return Judged(claim, "undecided", " and ".join(f"{len(one)}" for one in sides) + " seeds")
+    spread = [f"{np.mean(one):.2f} ± {np.std(one, ddof=1):.2f}" for one in sides]
+    verdict, numbers = decide(found.difference), " against ".join(spread)
+    if found.levels:
+        verdicts = [decide(one) for one in found.levels]
+        verdict = decide_all(verdicts)
+        counted = ", ".join(f"{verdicts.count(v)} {v}" for v in VERDICTS if v in verdicts)
+        numbers += f"; of {len(verdicts)} levels {counted}"
+    return Judged(claim, verdict, numbers, found.difference, found.levels)
+
+
+def decide_all(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return `held` where it is held at every level, `not held` where it is not at one."""
+    if all(one == "held" for one in verdicts):
+        return "held"
+    return "not held" if "not held" in verdicts else "undecided"
 
 
 def judge_quoted(claim: Claim, folder: Path = RESULTS) -> Judged:
@@ -262,7 +318,7 @@ def format_page(judged: Sequence[Judged]) -> str:
 
 
 def _format_summary(judged: Sequence[Judged]) -> str:
-    counts = {v: sum(one.verdict == v for one in judged) for v in ("held", "not held", "undecided")}
+    counts = {v: sum(one.verdict == v for one in judged) for v in VERDICTS}
     listed = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
     return f"{len(judged)} claims: {listed}.\n"
 

@@ -13,6 +13,7 @@ from ontodex.models.attentionxml.config import AttentionXMLConfig
 from ontodex.models.layers.label_attention import (
     attend,
     compute_attention,
+    compute_label_logits,
     compute_logits,
     explain_logit,
     project_tokens,
@@ -38,6 +39,8 @@ class SharedReadOut(nn.Module):
 
     def forward(self, h: Tensor, mask: Tensor) -> Tensor:
         values = project_tokens(self.project, h)  # (n, t, b)
+        if not self.deeper.each:  # the same in one compiled step, which reads the scores once
+            return compute_label_logits(h, values, self.queries, self.output, mask) + self.bias
         m = attend(h, values, self.queries, mask)  # (n, l, b)
         return compute_logits(self.deeper(m), self.output) + self.bias  # (n, l)
 

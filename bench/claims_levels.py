@@ -1,0 +1,137 @@
+"""Verdicts on the claims of Deep Level-wise XMLC, from the counts of each test document.
+
+A side is a row of bench/papers_jobs.py and what is judged of it: `passes: pass 2`. A metric ending
+in `by level` is the mean over levels of the micro-F over the documents with a label there, by OFO;
+such a claim is held where it is held at every level, and not held where it is not at one. The other
+side may be a fixed number of labels of the same row: `K = 5`, `best K`, `best K by level` (both
+chosen on dev).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ontodex.evaluation.significance import REPLICATES, Interval, resample_sums
+
+FIXED = ("K = 5", "best K", "best K by level")
+BY_LEVEL = " by level"
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two sides: the figure of each seed in percent, and their difference."""
+
+    first: Sequence[float]
+    second: Sequence[float]
+    difference: Interval
+    levels: Sequence[Interval] = ()  # difference at each level
+
+
+def compare_counts(
+    corpus: str, first: str, second: str, metric: str, folder: Path
+) -> Compared | None:
+    """Compare two sides; None where one of them has no files."""
+    if metric.endswith(BY_LEVEL):
+        if second in FIXED:
+            one, other = (load_levels(corpus, first, fixed, folder) for fixed in ("", second))
+        else:
+            one, other = (load_levels(corpus, side, "", folder) for side in (first, second))
+        return _compare_levels(one, other) if one and other else None
+    one, other = (load_sets(corpus, side, folder) for side in (first, second))
+    return _compare_sets(one, other, metric) if one and other else None
+
+
+def _load(corpus: str, row: str, folder: Path) -> list[dict[str, NDArray[Any]]]:
+    files = sorted(folder.glob(f"{corpus}-levels-{row}-[0-9].npz"))
+    return [dict(np.load(file)) for file in files]
+
+
+def load_sets(corpus: str, side: str, folder: Path) -> list[Numbers]:
+    """Return (documents, 3) for each seed: hits, predicted and true labels."""
+    row, key = side.split(": ")
+    return [one[key].astype(np.float64) for one in _load(corpus, row, folder) if key in one]
+
+
+def load_levels(corpus: str, side: str, fixed: str, folder: Path) -> list[Numbers]:
+    """Return (documents, levels, 2) for each seed: 2 hits, and predicted + true labels, where a
+    document has a label of the level, else 0. Sets are those of OFO, or of a fixed K."""
+    row, key = side.split(": ")
+    name, found = f"{key}, levels", []
+    for one in _load(corpus, row, folder):
+        if name not in one:
+            continue
+        counts = one[name].astype(np.float64)  # (levels, documents, 6)
+        hit, predicted = counts[:, :, 3], counts[:, :, 4]
+        if fixed:
+            place = FIXED.index(fixed)
+            hit, predicted = counts[:, :, place], one[f"{name}, predicted"][:, place, None]
+        true = counts[:, :, 5]
+        pair = np.stack([2 * hit, predicted + true], axis=2) * (true > 0)[:, :, None]
+        found.append(pair.transpose(1, 0, 2))
+    return found
+
+
+def _compare_levels(first: Sequence[Numbers], second: Sequence[Numbers]) -> Compared:
+    n_docs, n_levels, _ = first[0].shape
+    rows = np.concatenate([one.reshape(n_docs, -1) for one in (*first, *second)], axis=1)
+    shape = (len(first) + len(second), n_levels, 2)
+
+    def differ(sums: Numbers) -> tuple[Numbers, Numbers]:
+        """Return (sides and seeds, levels) and the difference (levels,), for each replicate."""
+        parts = sums.reshape(len(sums), *shape)
+        micro_f = parts[..., 0] / np.maximum(parts[..., 1], 1)
+        gap = micro_f[:, : len(first)].mean(axis=1) - micro_f[:, len(first) :].mean(axis=1)
+        return micro_f, gap
+
+    micro_f, gap = differ(rows.sum(axis=0, keepdims=True))
+    drawn = differ(resample_sums(rows, replicates=REPLICATES, seed=0))[1]
+    each = 100 * micro_f[0].mean(axis=1)
+    return Compared(
+        each[: len(first)].tolist(),
+        each[len(first) :].tolist(),
+        _interval(float(gap.mean()), drawn.mean(axis=1)),
+        [_interval(float(gap[0, level]), drawn[:, level]) for level in range(n_levels)],
+    )
+
+
+def _compare_sets(first: Sequence[Numbers], second: Sequence[Numbers], metric: str) -> Compared:
+    has_label = first[0][:, 2] > 0
+    rows = np.concatenate([_to_sums(one[has_label], metric) for one in (*first, *second)], axis=1)
+
+    def differ(sums: Numbers) -> tuple[Numbers, Numbers]:
+        values = _from_sums(sums.reshape(len(sums), -1, 2), metric)  # (replicates, sides and seeds)
+        return values, values[:, : len(first)].mean(axis=1) - values[:, len(first) :].mean(axis=1)
+
+    values, gap = differ(rows.sum(axis=0, keepdims=True))
+    drawn = differ(resample_sums(rows, replicates=REPLICATES, seed=0))[1]
+    each = (100 * values[0]).tolist()
+    return Compared(each[: len(first)], each[len(first) :], _interval(float(gap[0]), drawn))
+
+
+def _to_sums(counts: Numbers, metric: str) -> Numbers:
+    """Return two numbers a document, whose sums give the metric."""
+    hit, predicted, true = counts.T
+    if metric == "MiF":
+        return np.stack([2 * hit, predicted + true], axis=1)
+    precision, recall = hit / np.maximum(predicted, 1), hit / np.maximum(true, 1)
+    return np.stack([precision, recall], axis=1) / len(counts)
+
+
+def _from_sums(sums: Numbers, metric: str) -> Numbers:
+    first, second = sums[..., 0], sums[..., 1]
+    if metric == "MiF":
+        return np.asarray(first / np.maximum(second, 1))
+    both = {"MaP": first, "MaR": second, "MaF": 2 * first * second / (first + second + 1e-12)}
+    return both[metric]
+
+
+def _interval(estimate: float, drawn: Numbers) -> Interval:
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return Interval(estimate, float(low), float(high))

@@ -1,0 +1,100 @@
+"""The jobs of bench/papers.py, and the verdicts on the counts that come back."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    return importlib.import_module
+
+
+def test_a_job_waits_for_the_stages_it_continues_from(load, tmp_path):
+    jobs = load("papers_jobs")
+    label, none = jobs.BY_NAME["medline-label-1"], jobs.BY_NAME["medline-none-1"]
+    assert jobs.BY_NAME["medline-passes-1"].can_start(tmp_path)
+    work = tmp_path / "work" / "medline-passes-1"
+    for name in ("pass-1-a", "pass-1-fold-1-a", "pass-1-fold-2-a.running"):
+        (work / name).mkdir(parents=True)
+    assert not none.can_start(tmp_path)
+    (work / "pass-1-fold-2-a").mkdir()
+    assert none.can_start(tmp_path)
+    assert not label.can_start(tmp_path)
+    for name in ("pass-2-b", "pass-2-fold-1-b", "pass-2-fold-2-b"):
+        (work / name).mkdir()
+    assert label.can_start(tmp_path)
+    assert len(none.list_stages(tmp_path)) == 3  # pass 2 reads other labels there
+
+
+def test_lightattention_trains_its_three_levels_for_a_third_of_the_epochs_each(load):
+    jobs, text = load("papers_jobs"), load("papers_text")
+    _, settings = text.make_settings(jobs.BY_NAME["medline-lightattention-2"], ["epochs.text=12"])
+    assert settings["train"]["epochs"] == 4
+    assert settings["train"]["seed"] == 2
+    _, flat = text.make_settings(jobs.BY_NAME["medline-attentionxml-2"], ["epochs.text=12"])
+    assert flat["train"]["epochs"] == 12
+
+
+def test_archives_come_back_in_groups_of_limited_size(load, tmp_path):
+    papers = load("papers")
+    paths = [tmp_path / str(number) for number in range(5)]
+    for path in paths:
+        path.write_bytes(bytes(papers.PACKED_BYTES // 2 - 2048))
+    groups = list(papers.group_by_size(paths))
+    assert [len(group) for group in groups] == [2, 2, 1]
+
+
+def write_sets(folder: Path, row: str, hits: int) -> None:
+    """A file for each of three seeds: 200 documents with 4 labels, of 4 predicted so many hit."""
+    for seed in (1, 2, 3):
+        counts = np.tile(np.array([hits, 4, 4], np.uint8), (200, 1))
+        # One level; hits of K = 5, best, best by level; hits and predictions of OFO; true labels.
+        level = np.tile(np.array([2, 2, 3, hits, 4, 4], np.uint8), (1, 200, 1))
+        arrays = {"pass 2": counts, "pass 2, levels": level}
+        arrays["pass 2, levels, predicted"] = np.array([[5, 2, 3]])
+        np.savez_compressed(folder / f"toy-levels-{row}-{seed}.npz", **arrays)
+
+
+@pytest.mark.parametrize(("metric", "gap"), [("MiF", 0.25), ("MaF", 0.25), ("MiF by level", 0.25)])
+def test_sides_are_compared_by_their_counts(load, tmp_path, metric, gap):
+    claims = load("claims_levels")
+    write_sets(tmp_path, "a", 3)
+    write_sets(tmp_path, "b", 2)
+    found = claims.compare_counts("toy", "a: pass 2", "b: pass 2", metric, tmp_path)
+    assert found.first == pytest.approx([75.0] * 3)
+    assert found.second == pytest.approx([50.0] * 3)
+    assert found.difference.low == pytest.approx(gap)
+    assert len(found.levels) == ("level" in metric)
+
+
+def test_ofo_is_compared_with_a_fixed_number_of_labels(load, tmp_path):
+    claims = load("claims_levels")
+    write_sets(tmp_path, "a", 3)
+    found = claims.compare_counts("toy", "a: pass 2", "best K by level", "MiF by level", tmp_path)
+    assert found.second == pytest.approx([100 * 6 / 7] * 3)  # 3 hits of 3 predicted, 4 true
+    assert claims.compare_counts("toy", "a: pass 2", "b: pass 2", "MiF", tmp_path) is None
+
+
+def test_a_claim_about_every_level_is_held_where_it_is_held_at_every_level(load):
+    claims: ModuleType = load("claims")
+    assert claims.decide_all(["held", "held"]) == "held"
+    assert claims.decide_all(["held", "undecided"]) == "undecided"
+    assert claims.decide_all(["held", "not held", "undecided"]) == "not held"
+
+
+def test_k_is_chosen_on_dev(load):
+    collect = load("papers_collect")
+    # Ten documents with one label each: the first answer is right, others never.
+    level = np.zeros((10, 13), np.uint16)
+    level[:, :11], level[:, 12] = 1, 1
+    chosen = collect.choose_k(level[None], np.array([50]))
+    assert chosen.tolist() == [[5, 1, 1]]
