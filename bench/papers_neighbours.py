@@ -4,7 +4,8 @@
 
 A document's 40 nearest training documents by TF-IDF vote; for training documents without
 themselves. OFO learns a threshold for each label, level by level, from those votes. Writes
-out/results/<corpus>-neighbours-1.npz and .json, as bench/papers_levels.py does.
+out/results/<corpus>-neighbours-1.npz and .json, as bench/papers_levels.py does; the .json also has
+the micro-F of each level, over the documents with a label there.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Mapping
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -43,7 +45,7 @@ from ontodex.models.levelwise.thresholds import (
 from ontodex.ontology.levels import choose_max_level
 from ontodex.ontology.open import read_ontology
 from ontodex.types import Corpus, LabelSpace, Ranking
-from papers_counts import count_levels, count_sets, write_counts
+from papers_counts import MOST_K, Numbers, count_levels, count_sets, write_counts
 from papers_jobs import Job
 from papers_levels import FIGURES, MIN_COUNT
 
@@ -79,6 +81,7 @@ def main() -> None:
         metrics = evaluate(truth, join_levels(votes[part]), sets, labels, replicates=0)
         line[part] = {"pass 1": {figure: round(100 * metrics[figure], 2) for figure in FIGURES}}
     line |= {"levels": {str(level.number): len(level) for level in levels}}
+    line |= {"MiF by level": measure_levels(arrays)}
     line |= {"hardware": describe_machine("cpu"), "seconds": round(time.monotonic() - began)}
     result = Job(name, "neighbours", 1).result(out)
     result.parent.mkdir(parents=True, exist_ok=True)
@@ -124,6 +127,19 @@ def select_columns(scores: csr_array, level: Level) -> csr_array:
     wanted[level.columns] = 1
     found = csr_array(scores.multiply(wanted[None, :]))
     found.eliminate_zeros()
+    return found
+
+
+def measure_levels(arrays: Mapping[str, Numbers]) -> dict[str, list[float]]:
+    """Return the micro-F of each level on test, over the documents with a label there: of OFO, and
+    of the five labels with the most votes."""
+    counts = arrays["test, pass 1, levels"].astype(np.int64)  # (levels, documents, 13)
+    true = counts[..., -1]
+    sides = {"OFO": (counts[..., MOST_K], counts[..., MOST_K + 1]), "K = 5": (counts[..., 4], 5)}
+    found = {}
+    for name, (hits, predicted) in sides.items():
+        sums = ((2 * hits) * (true > 0)).sum(axis=1), ((predicted + true) * (true > 0)).sum(axis=1)
+        found[name] = [round(100 * float(value), 2) for value in sums[0] / np.maximum(sums[1], 1)]
     return found
 
 

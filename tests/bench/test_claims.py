@@ -50,6 +50,24 @@ def test_two_seeds_decide_nothing(claims, tmp_path):
     assert claims.judge(make(claims, known="one seed"), tmp_path / "none").numbers == "one seed"
 
 
+def test_a_side_that_loses_while_it_still_rose_decides_nothing(claims, tmp_path):
+    save(tmp_path, claims, "a", [0.6, 0.6, 0.6])
+    save(tmp_path, claims, "b", [0.7, 0.7, 0.7])
+    verdict = {
+        rising: claims.judge(make(claims, rising=rising), tmp_path).verdict
+        for rising in ("", "a", "b")
+    }
+    assert verdict == {"": "not held", "a": "undecided", "b": "not held"}
+    other_way = make(claims, first="b", second="a", rising="a", note="cut")
+    judged = claims.judge(other_way, tmp_path)
+    assert judged.verdict == "undecided"
+    assert judged.numbers + ". cut" in claims.format_page([judged])
+
+
+def test_what_was_not_measured_is_said_so(claims, tmp_path):
+    assert claims.judge(make(claims), tmp_path).numbers == claims.NOT_MEASURED
+
+
 def test_a_smaller_fall_against_the_clean_form_is_what_counts_under_noise(claims, tmp_path):
     for side, mean in {"a": 0.6, "b": 0.65, "a-clean": 0.7, "b-clean": 0.9}.items():
         save(tmp_path, claims, side, [mean] * 3)

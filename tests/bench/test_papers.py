@@ -9,6 +9,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from ontodex.types import Corpus, Doc, LabelSpace, Ranking
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -98,3 +100,28 @@ def test_k_is_chosen_on_dev(load):
     level[:, :11], level[:, 12] = 1, 1
     chosen = collect.choose_k(level[None], np.array([50]))
     assert chosen.tolist() == [[5, 1, 1]]
+
+
+def test_the_consensus_joins_the_kept_rankings_with_the_trees(load, tmp_path):
+    joined, consensus = load("papers_consensus"), load("consensus")
+    test = Corpus.of([Doc(id="1", fields={"text": "a"}, labels=("x", "z"))])
+    labels = LabelSpace.of(Corpus.of([Doc(id="0", fields={"text": "a"}, labels=("x", "y", "z"))]))
+
+    def member(columns: list[int], probabilities: list[float]) -> object:
+        ranking = Ranking.sort(np.array([columns]), np.array([probabilities], np.float32), 2)
+        return consensus.Member(tmp_path, labels, consensus.Kept({test.key: ranking}))
+
+    network, trees = member([0, 1], [0.6, 0.5]), member([2, 1], [0.55, 0.4])
+    found = joined.join(network, trees, test, labels)["attentionxml+parabel"]
+    assert found.columns[0, :3].tolist() == [1, 0, 2]  # 1 - 0.5 x 0.6 = 0.7
+    np.testing.assert_allclose(found.probabilities[0, :3], [0.7, 0.6, 0.55], atol=1e-6)
+
+
+def test_a_run_with_other_labels_is_refused(load):
+    joined = load("papers_consensus")
+    one, other = (
+        LabelSpace.of(Corpus.of([Doc(id="0", fields={"text": "a"}, labels=(x,))])) for x in "xy"
+    )
+    joined.check_labels(one, one)
+    with pytest.raises(SystemExit, match="train it on the documents"):
+        joined.check_labels(one, other)

@@ -1,0 +1,100 @@
+"""Join the AttentionXML of bench/papers.py with Parabel (Eq. 9), and keep what the claims need.
+
+    python bench/papers_consensus.py medline PREPARED PACKED runs/parabel --test FILE
+
+PREPARED has <corpus>-attention, PACKED the folder that bench/papers.py packed; the run is one of
+`ontodex train --model parabel` on the same corpus. Parabel's trees have no seed, so its figures
+are the same for each. Writes bench/results/claims/<corpus>-parabel-<seed>.npz and
+<corpus>-attentionxml+parabel-<seed>.npz, and prints the figures of all three as Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tarfile
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from claims import RESULTS, SEEDS, measure_documents
+from consensus import Kept, Member
+from ontodex.corpora.open import open_corpus
+from ontodex.models.consensus import Consensus
+from ontodex.runs.run import load
+from ontodex.types import Corpus, LabelSpace, Ranking
+from papers_collect import open_gold, unpack_ranking
+
+NETWORK, TREES = "attentionxml", "parabel"
+RANKS = 50  # that bench/papers_text.py kept of test
+Figures = dict[str, np.ndarray]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("corpus")
+    parser.add_argument("prepared", type=Path)
+    parser.add_argument("packed", type=Path)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--test", type=Path, required=True)
+    given = parser.parse_args()
+    labels, gold = open_gold(given.corpus, given.prepared)
+    test, run = open_corpus(given.test), load(given.run)
+    check_labels(labels, run.labels)
+    trees = Member(given.run, labels, Kept({test.key: run.rank(test, RANKS)}))
+    sides: dict[str, list[Figures]] = {NETWORK: [], TREES: [], f"{NETWORK}+{TREES}": []}
+    for seed in SEEDS:
+        kept = read_ranking(given.packed, f"{given.corpus}-{NETWORK}-{seed}.npz")
+        network = Member(given.packed, labels, Kept({test.key: kept}))
+        for name, ranking in join(network, trees, test, labels).items():
+            figures = measure_documents(gold, ranking, labels)
+            np.savez_compressed(RESULTS / f"{given.corpus}-{name}-{seed}.npz", **figures)
+            sides[name].append(figures)
+    sys.stdout.write(format_table(sides))
+
+
+def check_labels(ours: LabelSpace, others: LabelSpace) -> None:
+    """Stop where the columns of the run are not those of the prepared corpus."""
+    if ours.ids[: ours.n_seen] != others.ids[: others.n_seen]:
+        raise SystemExit(
+            f"the run has {others.n_seen} learned labels, the prepared corpus {ours.n_seen}, or "
+            "they differ; train it on the documents from which the corpus was prepared"
+        )
+
+
+def read_ranking(packed: Path, name: str) -> Ranking:
+    """Return the ranking of the test documents that a training kept."""
+    for archive in sorted(packed.glob("arrays-*.tar")):
+        with tarfile.open(archive) as file, tempfile.TemporaryDirectory() as folder:
+            if name in file.getnames():
+                file.extract(name, folder, filter="data")
+                with np.load(Path(folder) / name) as arrays:
+                    return unpack_ranking(arrays, "test")
+    raise SystemExit(f"{packed}: no archive has {name}")
+
+
+def join(network: Member, trees: Member, test: Corpus, labels: LabelSpace) -> Mapping[str, Ranking]:
+    """Return the ranking of each part and of their consensus."""
+    both = Consensus.of([network, trees], labels)
+    return {
+        NETWORK: network.model.rank(test, RANKS),
+        TREES: trees.model.rank(test, RANKS),
+        f"{NETWORK}+{TREES}": both.rank(test, RANKS),
+    }
+
+
+def format_table(sides: Mapping[str, Sequence[Figures]]) -> str:
+    """Return a Markdown table: mean and standard deviation over seeds, percent."""
+    names = list(next(iter(sides.values()))[0])
+    lines = [f"| | {' | '.join(names)} |", "|---|" + "---:|" * len(names)]
+    for side, seeds in sides.items():
+        values = [[100 * float(np.nanmean(one[name])) for one in seeds] for name in names]
+        cells = [f"{np.mean(each):.2f} ± {np.std(each, ddof=1):.2f}" for each in values]
+        lines.append(f"| `{side}` | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()
