@@ -26,7 +26,7 @@ class Gate:
 
     def predict(self, docs: list[Doc]) -> PredictionResult:
         self.entered.set()
-        assert self.opened.wait(10)
+        assert self.opened.wait(120)
         ids = [doc.id for doc in docs]
         self.batches.append(ids)
         if "poison" in ids:
