@@ -13,9 +13,8 @@ from ontodex.features.vocabulary import EncodedTexts
 from ontodex.models.attentionxml.config import AttentionXMLConfig
 from ontodex.models.attentionxml.network import AttentionXML, SharedReadOut
 from ontodex.models.attentionxml.system import AttentionXMLSystem
-from ontodex.models.attentionxml.xmlrnn import XMLRNNSystem
 from ontodex.models.attentionxml.xmlcnn import XMLCNN, XMLCNNConfig
-from ontodex.models.attentionxml.xmlrnn import XMLRNN
+from ontodex.models.attentionxml.xmlrnn import XMLRNN, XMLRNNSystem
 from ontodex.models.layers.ragged import Ragged
 from ontodex.models.layers.words import token_mask
 
