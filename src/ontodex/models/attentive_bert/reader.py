@@ -31,7 +31,7 @@ SHAPE = "encoder.json"
 
 
 class Documents(NamedTuple):
-    """Where the documents of a batch lie among the pieces of all windows."""
+    """The places of a batch's documents among the pieces of all windows."""
 
     starts: Tensor  # (n,)
     lengths: Tensor  # (n,)
