@@ -1,19 +1,25 @@
 """The shape of the code: files a folder, lengths of functions and files, settings a system.
 
-python bench/code_shape.py            prints the tables of docs/lab/code-shape.md
+python bench/code_shape.py                    prints the tables of docs/lab/code-shape.md
+python bench/code_shape.py suggest RUN TEXT   runs a command, and lists the files that it visits
 """
 
 from __future__ import annotations
 
 import ast
 import dataclasses
+import inspect
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import numpy as np
 
+from ontodex.cli import main as run_command
 from ontodex.io.tables import format_markdown
 from ontodex.models import MODELS, find_model
 
@@ -34,7 +40,30 @@ def count_settings(settings: type) -> int:
     return sum(count_settings(type(v)) if dataclasses.is_dataclass(v) else 1 for v in inner)
 
 
-def main() -> None:
+def list_visited(arguments: list[str]) -> list[str]:
+    """Run a command of ontodex and return the files in which a function of it ran."""
+    visited: set[str] = set()
+
+    def note(frame: FrameType, event: str, argument: Any) -> None:
+        is_function = frame.f_code.co_flags & inspect.CO_OPTIMIZED  # not a module or class body
+        if is_function and event == "call":
+            visited.add(frame.f_code.co_filename)
+
+    sys.argv[1:] = arguments
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        run_command()
+    except SystemExit as end:
+        if end.code:
+            raise
+    finally:
+        sys.setprofile(None)
+    inside = {Path(name) for name in visited if Path(name).is_relative_to(PACKAGE)}
+    return sorted(str(path.relative_to(PACKAGE)) for path in inside)
+
+
+def print_tables() -> None:
     paths = sorted(PACKAGE.rglob("*.py"))
     folders = Counter(str(path.parent.relative_to(PACKAGE.parent)) for path in paths)
     lines = {path: path.read_text().count("\n") for path in paths}
@@ -55,6 +84,14 @@ def main() -> None:
         [["system", "settings"], *([name, str(n)] for name, n in settings.items())],
     ]
     sys.stdout.write("\n\n".join(map(format_markdown, tables)) + "\n")
+
+
+def main() -> None:
+    if not sys.argv[1:]:
+        print_tables()
+        return
+    files = list_visited(sys.argv[1:])
+    sys.stdout.write(f"{len(files)} files: {' '.join(files)}\n")
 
 
 if __name__ == "__main__":

@@ -100,9 +100,6 @@ def make_ahead(folder: Path, shape: Shape, table: Mapping[str, Any]) -> None:
     grown(folder, system, tokenise_corpus(corpus, system.config), labels.gold(corpus))
 
 
-# ------------------------------------------------------------------------------------------ train
-
-
 def find_tree_in(model_class: type[Any], folder: Path) -> type[Any]:
     """The same system; LightAttention takes its tree from the folder."""
 
@@ -185,9 +182,6 @@ def train(name: str, shape: Shape, steps: int, table: Mapping[str, Any], out: Pa
     }
 
 
-# ---------------------------------------------------------------------------------------- predict
-
-
 def random_run(n_labels: int, table: Mapping[str, Any], folder: Path) -> None:
     """A run folder as training leaves one, with random weights."""
     if is_finished(folder):
@@ -258,9 +252,6 @@ def predict(n_labels: int, table: Mapping[str, Any], out: Path) -> Any:
     random_run(n_labels, table, folder)
     command = [sys.executable, __file__, "ask", str(folder), "--labels", str(n_labels)]
     return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-
-
-# ------------------------------------------------------------------------------------------- main
 
 
 def settings(overrides: Sequence[str]) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def main() -> None:
         torch.manual_seed(1)
         network = AttentiveBert(config, shape, WORDS, torch.zeros(given.labels))
         if name.startswith("transformers"):
-            network.encode = Padded(shape)
+            network.encode = Padded(shape)  # type: ignore[assignment]
         network.cuda().train()
         if name.endswith("compiled"):
             for layer in network.encode.encoder.layer:

@@ -122,9 +122,6 @@ def _hashed(numbers: Ints, n: int) -> Ints:
     return ((mixed >> np.uint64(11)) % np.uint64(n)).astype(np.int64)
 
 
-# ---------------------------------------------------------------------------------------- corpora
-
-
 def label_lists(drawn: Drawn) -> list[list[str]]:
     """The label ids of each document."""
     ends = np.searchsorted(drawn.label_owner, np.arange(drawn.documents + 1)).tolist()

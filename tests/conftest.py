@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,24 +50,6 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real data at {folder}; set ONTODEX_DATA")
     return folder
-
-
-def _cpu_seconds(action: Callable[[], object]) -> float:
-    start = time.process_time()
-    action()
-    return time.process_time() - start
-
-
-def _costs_like(hostile: Callable[[], object], benign: Callable[[], object]) -> bool:
-    # Half a second and three tries: a busy machine slows single measurements several times over,
-    # and what these tests look for took minutes.
-    return any(_cpu_seconds(hostile) < 10 * _cpu_seconds(benign) + 0.5 for _ in range(3))
-
-
-@pytest.fixture(scope="session")
-def costs_like() -> Callable[[Callable[[], object], Callable[[], object]], bool]:
-    """Return whether one action takes at most ten times the processor time of another."""
-    return _costs_like
 
 
 def _descendants(pid: int) -> list[int]:

@@ -78,6 +78,7 @@ def digest(ranking: Ranking) -> str:
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in UNSEEDED])
 def test_a_seeded_run_on_the_sample_ranks_as_recorded(name, corpora, members, encoder, tmp_path):
     made = {"consensus": {"members": members}, "semantic": {"encoder": encoder}}
+    made["attentive-bert"] = {"encoder": encoder}
     settings = {**SMALL.get(name, {}), **made.get(name, {})}
     run = ontodex.train(
         name,

@@ -191,7 +191,7 @@ def test_a_browser_shows_it_light_and_dark(report, tmp_path):
              "--disable-background-networking", f"--user-data-dir={tmp_path / scheme}",
              f"--blink-settings=preferredColorScheme={number}",
              f"--screenshot={shot}", report.as_uri()],
-            check=True, capture_output=True, timeout=120,
+            check=True, capture_output=True, timeout=600,
         )  # fmt: skip
         with image.open(shot) as picture:
             colours[scheme] = picture.convert("RGB").getpixel((2, 2))

@@ -29,7 +29,7 @@ def test_a_child_ends_when_its_parent_is_killed():
         child = Path("/proc") / parent.stdout.readline().decode().strip()
         assert child.exists()
         parent.kill()
-    for _ in range(200):
+    for _ in range(2_400):
         if not child.exists() or " Z " in (child / "stat").read_text():
             return
         time.sleep(0.05)

@@ -34,15 +34,16 @@ SMALL: dict[str, dict[str, Any]] = tomllib.loads(
 LONGER = {
     "attentionxml": 150, "attentive": 150, "xmlrnn": 150, "xmlcnn": 150, "bowcnn": 150,
     "rankae": 150, "levelwise": 60, "attentive-levels": 60, "lightattention": 60,
-    "attentive-tree": 60, "autoencoder": 150, "dxml": 200, "graphknn": 80, "averaged": 80,
+    "attentive-tree": 60, "autoencoder": 150, "attentive-bert": 100, "dxml": 200,
+    "graphknn": 80, "averaged": 80,
 }  # fmt: skip
 MEMORISE: dict[str, dict[str, Any]] = {
     name: {"train": {**SMALL[name]["train"], "epochs": epochs}} for name, epochs in LONGER.items()
 }
 POINTER = {"embedding": 32, "hidden": 32, "steps": 20}
 LEARN_ON_GPU = (
-    "attentionxml", "attentive", "xmlrnn", "xmlcnn", "bowcnn", "averaged", "rankae",
-    "autoencoder", "dxml", "graphknn", "lightattention", "attentive-tree", "levelwise",
+    "attentionxml", "attentive", "attentive-bert", "xmlrnn", "xmlcnn", "bowcnn", "averaged",
+    "rankae", "autoencoder", "dxml", "graphknn", "lightattention", "attentive-tree", "levelwise",
     "attentive-levels",
 )  # fmt: skip
 ONLY_ON_GPU: dict[str, dict[str, Any]] = {
@@ -74,6 +75,7 @@ EXEMPT: dict[str, dict[str, str]] = {
     "bonsai": {"same bits": "omikuji, which trains it, has no seed"},
     "attentionxml": {"text only": "it reads words"},
     "attentive": {"text only": "it reads words"},
+    "attentive-bert": {"text only": "it reads word pieces"},
     "xmlrnn": {"text only": "it reads words"},
     "xmlcnn": {"text only": "it reads words"},
     "bowcnn": {"text only": "it reads words"},
@@ -162,6 +164,8 @@ def _members(tmp_path_factory: pytest.TempPathFactory) -> None:
     SMALL["consensus"] = {"members": [str(folder) for folder in folders]}
     encoder = write_tiny_encoder(tmp_path_factory.mktemp("encoder"), TRAIN.texts())
     SMALL["semantic"] = {"encoder": str(encoder)}
+    SMALL["attentive-bert"]["encoder"] = str(encoder)
+    MEMORISE["attentive-bert"]["encoder"] = str(encoder)
 
 
 @pytest.fixture(scope="module", params=MODELS)

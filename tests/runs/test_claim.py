@@ -126,7 +126,7 @@ def test_a_folder_in_which_another_process_trains_is_refused(at_work, tmp_path):
     with pytest.raises(RunError, match="run: another process is working on it"):
         train("popularity", train=docs, out=run)
     assert sorted(run.rglob("*")) == before
-    at_work.communicate(timeout=60)
+    at_work.communicate(timeout=600)
     assert at_work.returncode == 0
     assert set(verify_folder(run)["files"]) == {"config.toml", "decision.json", "labels.tsv"}
     assert not list(run.glob(".*")), "no lock is left behind"

@@ -28,6 +28,7 @@ from ontodex.serve.run_view import RunView
 from ontodex.serve.service import ServeConfig, Service
 from ontodex.types import Corpus, Doc
 
+PATIENCE = 120  # seconds to wait for an answer: the machine may be busy with other tests
 ONTOLOGY = build_ontology(
     [
         Concept("nature", {"en": "Nature", "de": "Natur"}),
@@ -79,10 +80,10 @@ class Server:
     log: Path
 
     def get(self, path: str) -> requests.Response:
-        return requests.get(self.address + path, timeout=30)
+        return requests.get(self.address + path, timeout=PATIENCE)
 
     def post(self, path: str, **more: Any) -> requests.Response:
-        return requests.post(self.address + path, timeout=30, **more)
+        return requests.post(self.address + path, timeout=PATIENCE, **more)
 
 
 Launch = Callable[..., Server]

@@ -6,6 +6,8 @@ import resource
 import socket
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 import uvicorn
@@ -32,29 +34,53 @@ async def app(scope, receive, send):
     await send({"type": "http.response.body", "body": b""})
 
 
+PATIENCE = 120  # seconds: the machine may be busy with other tests
+
+
 @pytest.fixture
-def port(monkeypatch):
-    """The port of a server whose limits of time are short."""
-    monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.5)
-    monkeypatch.setattr(http_protocol, "WRITE_SECONDS", 0.5)
-    config = uvicorn.Config(
-        app, port=0, lifespan="off", log_config=None, http=BoundedHttpProtocol, ws="none"
-    )
-    server = uvicorn.Server(config)
-    server.capture_signals = lambda: threading.Lock()  # signals belong to the main thread
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield server.servers[0].sockets[0].getsockname()[1]
-    server.should_exit = True
-    thread.join()
+def serve() -> Iterator[Callable[[], uvicorn.Server]]:
+    """Start a server in a thread; it ends with the test."""
+    with ExitStack() as stack:
+
+        def start() -> uvicorn.Server:
+            config = uvicorn.Config(
+                app, port=0, lifespan="off", log_config=None, http=BoundedHttpProtocol, ws="none"
+            )
+            server = uvicorn.Server(config)
+            server.capture_signals = lambda: threading.Lock()  # signals belong to the main thread
+            thread = threading.Thread(target=server.run)
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(setattr, server, "should_exit", True)
+            while not server.started:
+                time.sleep(0.01)
+            return server
+
+        yield start
+
+
+@pytest.fixture
+def port(serve) -> int:
+    """The port of a server with the usual limits of time, which no test here reaches."""
+    return port_of(serve())
+
+
+@pytest.fixture
+def hasty(serve, monkeypatch) -> uvicorn.Server:
+    """A server whose limits of time are short, for clients that it must cut off."""
+    monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(http_protocol, "WRITE_SECONDS", 0.3)
+    return serve()
+
+
+def port_of(server: uvicorn.Server) -> int:
+    return int(server.servers[0].sockets[0].getsockname()[1])
 
 
 def talk(port: int, *pieces: bytes, pause: float = 0.0) -> bytes:
     """Send pieces and return everything until the server closes the connection."""
     received = b""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
         try:
             for piece in pieces:
                 connection.sendall(piece)
@@ -67,13 +93,19 @@ def talk(port: int, *pieces: bytes, pause: float = 0.0) -> bytes:
 
 
 @pytest.mark.parametrize("start", [b"", b"\r\n", b"GET ", b"GET / HTTP/1.1\r\nX: ", GET + b"\r\n"])
-def test_a_connection_without_a_whole_head_is_closed(port, start):
-    assert talk(port, start).count(b"HTTP/1.1") == start.count(GET)
+def test_a_connection_without_a_whole_head_is_closed(hasty, start):
+    assert talk(port_of(hasty), start).count(b"HTTP/1.1") == start.count(GET)
 
 
-def test_bytes_one_by_one_do_not_prolong_the_time(port):
-    pieces = [b"GET / HTTP/1.1\r\n", *[b"X: y\r\n"] * 40]
-    assert talk(port, *pieces, pause=0.05) == b""
+def test_bytes_one_by_one_do_not_prolong_the_time(hasty):
+    """The client would go on for longer than anybody waits."""
+    address = ("127.0.0.1", port_of(hasty))
+    with socket.create_connection(address, timeout=PATIENCE) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n")
+        with pytest.raises(ConnectionError):
+            for _ in range(PATIENCE * 20):
+                connection.sendall(b"X: y\r\n")
+                time.sleep(0.05)
 
 
 def test_a_head_in_pieces_and_a_second_request_are_answered(port):
@@ -94,10 +126,15 @@ def test_a_head_at_the_limit_is_answered(port):
     assert talk(port, head).startswith(b"HTTP/1.1 200")
 
 
-def test_a_client_that_does_not_read_is_cut_off(port):
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+def test_a_client_that_does_not_read_is_cut_off(hasty):
+    address = ("127.0.0.1", port_of(hasty))
+    with socket.create_connection(address, timeout=PATIENCE) as connection:
         connection.sendall(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
-        time.sleep(1.5)
+        assert connection.recv(1, socket.MSG_PEEK)  # the answer has begun
+        for _ in range(PATIENCE * 20):
+            if not hasty.server_state.connections:
+                break
+            time.sleep(0.05)
         received = 0
         with pytest.raises(ConnectionError):
             while more := connection.recv(2**20):
@@ -107,7 +144,7 @@ def test_a_client_that_does_not_read_is_cut_off(port):
 
 
 def test_a_slow_reader_gets_everything(port):
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
         connection.sendall(b"GET /large HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         received = 0
         while more := connection.recv(2**20):

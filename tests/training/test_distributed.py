@@ -40,7 +40,7 @@ def by_two(*command: str) -> list[tuple[int, str]]:
         for rank in "01"
     ]
     try:
-        messages = [process.communicate(timeout=120)[1] for process in both]
+        messages = [process.communicate(timeout=600)[1] for process in both]
     finally:
         for process in both:
             process.kill()

@@ -37,7 +37,7 @@ app.add_typer(ontology_app, name="ontology")
 @app.command()
 def demo(
     out: Annotated[Path, Argument(help="Folder for the sample and the runs.")] = Path("demo"),
-    model: Annotated[str, Option(help="Which system to train; see `ontodex systems`.")] = "auto",
+    model: Annotated[str, Option(help="System to train; see `ontodex systems`.")] = "auto",
 ) -> None:
     """Train, evaluate and suggest on the bundled sample, in about a minute.
 
@@ -116,7 +116,7 @@ def ontology_show(
     concept: Annotated[
         str | None, Argument(help="Id, name or notation; else the top of the tree.")
     ] = None,
-    depth: Annotated[int, Option(min=1, help="How many levels.")] = 2,
+    depth: Annotated[int, Option(min=1, help="Number of levels.")] = 2,
     language: NameLanguage = None,
 ) -> None:
     """Print the tree, or one concept with its place, names and neighbours.

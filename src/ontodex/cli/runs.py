@@ -128,7 +128,7 @@ def evaluate(
 def suggest(
     run: RunFolder,
     text: Text,
-    limit: Annotated[int, Option(min=1, help="How many concepts at the most.")] = 10,
+    limit: Annotated[int, Option(min=1, help="Largest number of concepts.")] = 10,
     threshold: Annotated[float, Option(min=0.0, max=1.0, help="Least probability.")] = 0.0,
     language: NameLanguage = None,
     keyword: Keywords = None,
@@ -226,7 +226,7 @@ def index(
     out: Annotated[
         Path, Argument(metavar="OUT", help="Table to write: .csv, .tsv, .jsonl or .parquet.")
     ],
-    limit: Annotated[int | None, Option(min=1, help="How many concepts at the most.")] = None,
+    limit: Annotated[int | None, Option(min=1, help="Largest number of concepts.")] = None,
     threshold: Annotated[
         float | None, Option(min=0.0, max=1.0, help="Least probability, not the run's decision.")
     ] = None,

@@ -21,11 +21,13 @@ import torch
 
 from ontodex.errors import DataError, RunError
 from ontodex.features.word_pieces import PIECES, WordPieces
+from ontodex.io.files import write_text
 from ontodex.io.tensors import check_tensors, map_tensor_file
 from ontodex.models.layers.bert import Bert, BertConfig
 from ontodex.models.weights import set_weights, weight_specs
 
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
+CONFIG, WEIGHTS, LICENCE = "config.json", "model.safetensors", "licence.txt"
+RUN_LICENCE = "encoder-licence.txt"  # the same in a run folder
 MAX_CONFIG_BYTES = 2**20
 _PREFIX = "bert."  # of models with a head, such as those for masked words
 # Parts of a file that the states of words do not need.
@@ -39,6 +41,7 @@ class PretrainedEncoder:
     config: BertConfig
     network: Bert
     pieces: WordPieces
+    licence: str = ""  # of the weights, where the folder says
 
 
 def load_encoder(folder: str | Path) -> PretrainedEncoder:
@@ -47,16 +50,42 @@ def load_encoder(folder: str | Path) -> PretrainedEncoder:
     _check_files(folder)
     config = read_config(folder / CONFIG)
     pieces = WordPieces.load(folder / PIECES)
-    if len(pieces) > config.vocab_size:
-        raise DataError(
-            f"{PIECES} has {len(pieces):,} pieces, more than the {config.vocab_size:,} of {CONFIG}",
-            path=folder,
-            hint="take all files from the same encoder",
-        )
+    try:
+        check_pieces(folder, config, pieces)
+    except RunError as error:
+        raise DataError(str(error), hint="take all files from the same encoder") from None
     with torch.device("meta"):  # saves the memory and time of weights that are read next
         network = Bert(config)
     set_weights(network, _read_weights(folder / WEIGHTS, network))
-    return PretrainedEncoder(config, network.eval(), pieces)
+    return PretrainedEncoder(config, network.eval(), pieces, _read_licence(folder / LICENCE))
+
+
+def check_pieces(folder: Path, config: BertConfig, pieces: WordPieces, window: int = 1) -> None:
+    """Refuse word pieces that the network has no vectors for, and windows that it cannot read."""
+    if len(pieces) > config.vocab_size:
+        raise RunError(
+            f"{folder}: {PIECES} has {len(pieces):,} pieces, more than the vocabulary of the "
+            f"network ({config.vocab_size:,})",
+            hint="copy the folder again",
+        )
+    if window > config.max_position_embeddings:
+        raise RunError(
+            f"{folder}: windows have {window:,} pieces, more than the network reads together "
+            f"({config.max_position_embeddings:,})",
+            hint="copy the folder again",
+        )
+
+
+def save_licence(folder: Path, licence: str) -> None:
+    """Write the licence of an encoder's weights into a run folder, where it is known."""
+    if licence:
+        write_text(folder / RUN_LICENCE, licence)
+
+
+def _read_licence(path: Path) -> str:
+    if not path.is_file() or path.stat().st_size > MAX_CONFIG_BYTES:
+        return ""
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def _check_files(folder: Path) -> None:

@@ -89,8 +89,8 @@ def build_ontology(
         exact_matches=columns.exact_matches,
         positions=columns.merge_positions(),
         categories=groups,
-        schemes=columns.schemes,
-        types=columns.types,
+        schemes={label: _unique(own) for label, own in columns.schemes.items()},
+        types={label: _unique(own) for label, own in columns.types.items()},
         group_names=dict(group_names or {}),
         title=title,
         problems=tuple(dict.fromkeys([*problems, *found])),
@@ -103,13 +103,13 @@ class _Columns:
     def __init__(self) -> None:
         self.index: dict[str, int] = {}
         self.names: dict[str, dict[int, str]] = {}
-        # Lists may repeat a text until the end: to merge each record would be quadratic.
+        # All lists may repeat a text until the end: to merge each record would be quadratic.
         self._synonyms: dict[str, dict[int, list[str]]] = {}
         self._positions: dict[int, list[str]] = {}
         self.definitions: dict[str, str] = {}
         self.translated_definitions: dict[str, dict[str, str]] = {}
-        self.schemes: dict[str, tuple[str, ...]] = {}
-        self.types: dict[str, tuple[str, ...]] = {}
+        self.schemes: dict[str, list[str]] = {}
+        self.types: dict[str, list[str]] = {}
         self.notations: dict[str, str] = {}
         self.deprecated: set[str] = set()
         self.replaced_by: dict[str, str] = {}
@@ -140,7 +140,7 @@ class _Columns:
             self.translated_definitions.setdefault(language, {}).setdefault(label, text)
         for groups, own in ((self.schemes, concept.schemes), (self.types, concept.types)):
             if own:
-                groups[label] = tuple(dict.fromkeys((*groups.get(label, ()), *own)))
+                groups.setdefault(label, []).extend(own)
         if concept.notation:
             self.notations.setdefault(label, concept.notation)
         if concept.deprecated:

@@ -9,6 +9,7 @@ from typing import Any
 from ontodex import __version__
 from ontodex.io.counts import format_count
 from ontodex.io.json_schema import read_table
+from ontodex.models.pretrained import RUN_LICENCE
 from ontodex.runs.folder import load_config
 
 SHOWN = ("P@1", "P@3", "P@5", "nDCG@5", "R@5", "PSP@5", "MiF", "MaF", "ECE")
@@ -26,6 +27,7 @@ def write_model_card(folder: Path, about: dict[str, Any], repository: str) -> st
     head = [f"{key}: {json.dumps(value)}" for key, value in facts.items()]
     name = repository.rpartition("/")[2]
     parts = ["---", *head, "---", "", f"# {name}", "", _describe(folder, about, model), ""]
+    parts += _name_licence(folder / "model" / RUN_LICENCE)
     parts += _list_figures(folder)
     parts += _describe_use(repository, name)
     parts += ["## Settings", "", "```toml", *_list_settings(folder), "```", ""]
@@ -37,11 +39,20 @@ def _describe(folder: Path, about: dict[str, Any], model: str) -> str:
     labels = format_count(int(about["labels"]), "concept")
     vocabulary = "Its ontology is part of it." if (folder / "ontology.json").exists() else ""
     seconds = f"{float(about['train_seconds']):,.0f} s"
+    languages = ", ".join(about.get("languages", []))
+    language = f"Language of the documents: {languages}. " if languages else ""
     return (
         f"Indexes documents with {labels}. The system is `{model}` of ontodex {__version__}, "
         f"trained on {documents} in {seconds} ({about.get('hardware', '')}). "
-        f"{vocabulary}".strip()
+        f"{language}{vocabulary}".strip()
     )
+
+
+def _name_licence(path: Path) -> list[str]:
+    """Return the licence of a pretrained encoder's weights, where the run has one."""
+    if not path.exists():
+        return []
+    return [f"Encoder: {' '.join(path.read_text(encoding='utf-8').split())[:500]}", ""]
 
 
 def _list_figures(folder: Path) -> list[str]:

@@ -103,11 +103,6 @@ class Batcher:
         return self._waiting
 
     @property
-    def seconds_per_doc(self) -> float:
-        """The estimated time for one document: an exponential moving average over batches."""
-        return self._seconds_per_doc
-
-    @property
     def is_full(self) -> bool:
         """True if the queue has no room, or if a new document might not be answered in time."""
         is_late = self._waiting * self._seconds_per_doc > self._timeout / 2

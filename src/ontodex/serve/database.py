@@ -224,13 +224,6 @@ class Database:
         self.quarantine.set_aside(damaged)
         return found[:limit]
 
-    def get_next_document(self, where: QueueFilter, *, after: int) -> Row | None:
-        """Return the next document of a filter; after the last one, the first."""
-        for start in (after, 0):
-            if found := self.list_documents(where, after=start, limit=1):
-                return found[0]
-        return None
-
     def get_previous_document(self, where: QueueFilter, *, before: int | None) -> Row | None:
         """Return the document before a number; without a number the last one."""
         number, query = documents.c.number, select_documents(where)

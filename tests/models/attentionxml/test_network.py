@@ -14,7 +14,7 @@ from ontodex.models.attentionxml.config import AttentionXMLConfig
 from ontodex.models.attentionxml.network import AttentionXML, SharedReadOut
 from ontodex.models.attentionxml.system import AttentionXMLSystem
 from ontodex.models.attentionxml.xmlcnn import XMLCNN, XMLCNNConfig
-from ontodex.models.attentionxml.xmlrnn import XMLRNN
+from ontodex.models.attentionxml.xmlrnn import XMLRNN, XMLRNNSystem
 from ontodex.models.layers.ragged import Ragged
 from ontodex.models.layers.words import token_mask
 
@@ -57,11 +57,13 @@ def test_projecting_tokens_first_is_the_paper_with_its_layers_after_attention(h,
     torch.testing.assert_close(read_out(h, MASK).double(), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_the_loss_is_the_mean_over_documents_and_labels():
+@pytest.mark.parametrize("system_class", [AttentionXMLSystem, XMLRNNSystem])
+def test_the_loss_is_the_mean_over_documents_and_labels(system_class):
     """Eq. 6 as printed, in plain loops."""
-    system = AttentionXMLSystem(SMALL)
+    system = system_class(SMALL)
     torch.manual_seed(0)
-    system.network, system.n_labels = AttentionXML(SMALL, 20, torch.zeros(3), None).eval(), 3
+    system.network = system_class.Network(SMALL, 20, torch.zeros(3), None).eval()
+    system.n_labels = 3
     words = EncodedTexts(np.array([3, 7, 2, 5, 4]), np.array([0, 3, 5]))
     data = Ragged(words, torch.device("cpu"))
     gold = Ragged.of_gold(csr_array([[1, 0, 1], [0, 0, 0]]), 3, torch.device("cpu"))

@@ -111,7 +111,7 @@ def test_a_training_killed_again_and_again_learns_the_same_bits_and_repeats_no_s
         kills += not done
         process.stdout.close()
         assert finished(killed) >= pieces
-    assert kills >= 4
+    assert kills >= 2
     whole = child(tmp_path / "whole")
     assert whole.wait() == 0
     assert whole.stdout is not None

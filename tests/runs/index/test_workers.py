@@ -20,7 +20,7 @@ def test_a_killed_worker_ends_the_command_with_a_message(sample, descendants, tm
         assert not ended_within(process, 0.02)
     working = [pid for pid in descendants(process.pid) if b"spawn_main" in arguments_of(pid)]
     os.kill(working[0], signal.SIGKILL)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=600)
     assert process.returncode == 2
     assert "a worker process was killed" in errors
     assert "Traceback" not in errors

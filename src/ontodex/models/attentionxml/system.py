@@ -14,6 +14,7 @@ from ontodex.models.attentionxml.config import AttentionXMLConfig
 from ontodex.models.attentionxml.network import AttentionXML
 from ontodex.models.layers.ragged import Ragged
 from ontodex.models.network_training import Rows
+from ontodex.models.readers import Encoded
 
 
 class AttentionXMLSystem(AttentionSystem):
@@ -22,6 +23,6 @@ class AttentionXMLSystem(AttentionSystem):
     Config = AttentionXMLConfig
     Network = AttentionXML
 
-    def compute_loss(self, rows: Rows, data: Ragged, gold: Ragged) -> Tensor:
+    def compute_loss(self, rows: Rows, data: Encoded, gold: Ragged) -> Tensor:
         """Return the mean loss over documents and labels (Eq. 6, as printed)."""
         return super().compute_loss(rows, data, gold) / self.n_labels

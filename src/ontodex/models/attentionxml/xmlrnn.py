@@ -16,6 +16,7 @@ from ontodex.models.layers.recurrent import BiLSTM
 from ontodex.models.layers.stacked import StackedLayers
 from ontodex.models.layers.words import WordEmbedding, token_mask
 from ontodex.models.network_training import Rows
+from ontodex.models.readers import Encoded
 from ontodex.models.text_network import TextNetworkSystem
 
 
@@ -50,6 +51,6 @@ class XMLRNNSystem(TextNetworkSystem):
     Config = AttentionXMLConfig
     Network = XMLRNN
 
-    def compute_loss(self, rows: Rows, data: Ragged, gold: Ragged) -> Tensor:
+    def compute_loss(self, rows: Rows, data: Encoded, gold: Ragged) -> Tensor:
         """Return the mean loss over documents and labels (AttentionXML, Eq. 6)."""
         return super().compute_loss(rows, data, gold) / self.n_labels

@@ -22,7 +22,7 @@ from ontodex.io.json_schema import load_json
 from ontodex.models.layers.bert import Bert, BertConfig
 from ontodex.models.layers.packed import Packed, pack
 from ontodex.models.layers.ragged import Ragged
-from ontodex.models.pretrained import load_encoder
+from ontodex.models.pretrained import RUN_LICENCE, check_pieces, load_encoder, save_licence
 from ontodex.models.readers import WordReader
 from ontodex.types import Corpus, Doc
 
@@ -31,7 +31,7 @@ SHAPE = "encoder.json"
 
 
 class Documents(NamedTuple):
-    """Where the documents of a batch lie among the pieces of all windows."""
+    """The places of a batch's documents among the pieces of all windows."""
 
     starts: Tensor  # (n,)
     lengths: Tensor  # (n,)
@@ -81,13 +81,14 @@ class PieceReader:
         self.words = WordReader(config)
         self.shape: BertConfig | None = None
         self.word_pieces: WordPieces | None = None
+        self.licence = ""  # of the encoder's weights
 
     def __len__(self) -> int:
         return len(self.words)
 
     def fit(self, train: Corpus, device: torch.device) -> EncodedDocuments:
         encoder = load_encoder(require_folder(self.config.encoder))
-        self.shape, self.word_pieces = encoder.config, encoder.pieces
+        self.shape, self.word_pieces, self.licence = encoder.config, encoder.pieces, encoder.licence
         longest = self.shape.max_position_embeddings
         if self.config.window > longest:
             raise ConfigError(
@@ -128,11 +129,15 @@ class PieceReader:
         self.words.save(folder)
         self.word_pieces.save(folder / PIECES)
         write_text(folder / SHAPE, json.dumps(dataclasses.asdict(self.shape), indent=1) + "\n")
+        save_licence(folder, self.licence)
 
     def load(self, folder: Path) -> None:
         self.words.load(folder)
         self.shape = load_json(folder / SHAPE, BertConfig)
         self.word_pieces = WordPieces.load(folder / PIECES)
+        check_pieces(folder, self.shape, self.word_pieces, self.config.window)
+        if (folder / RUN_LICENCE).is_file():  # so that a run that is saved again keeps it
+            self.licence = (folder / RUN_LICENCE).read_text(encoding="utf-8", errors="replace")
 
 
 def require_folder(encoder: str) -> str:

@@ -35,7 +35,7 @@ class AttentiveBertSystem(TextNetworkSystem):
     config: AttentiveBertConfig
     reader: PieceReader
 
-    def create_reader(self) -> PieceReader:  # type: ignore[override]
+    def create_reader(self) -> PieceReader:
         return PieceReader(self.config)
 
     def build_network(self, log_odds: Tensor, vectors: Tensor | None) -> AttentiveBert:

@@ -27,6 +27,7 @@ from ontodex.models.rankae.loss import (
 from ontodex.models.rankae.network import RankAE
 from ontodex.models.rankae.system import LabelAutoencoderSystem
 from ontodex.models.rankae.weighted_words import SetReader, WeightedWordsConfig
+from ontodex.models.readers import Encoded
 from ontodex.types.loop_config import AdamConfig
 
 
@@ -90,7 +91,7 @@ class AutoencoderSystem(LabelAutoencoderSystem):
         self.check_fitted()
         return list(self.network.parts)
 
-    def compute_loss(self, rows: NDArray[np.int64], data: Ragged, gold: Ragged) -> Tensor:
+    def compute_loss(self, rows: NDArray[np.int64], data: Encoded, gold: Ragged) -> Tensor:
         """Return the sum of the networks' losses, each the mean of these documents."""
         words, labels = data.pad(rows), gold.pad(rows)
         target = gold.to_multi_hot(rows, self.n_labels).bool()  # (n, l)

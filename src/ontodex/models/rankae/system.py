@@ -26,6 +26,7 @@ from ontodex.models.rankae.loss import (
 )
 from ontodex.models.rankae.network import ChannelAttention, RankAE
 from ontodex.models.rankae.weighted_words import SequenceReader, SetReader
+from ontodex.models.readers import Encoded
 from ontodex.models.text_network import TextNetworkSystem
 from ontodex.types import Corpus, Doc, LabelSpace
 from ontodex.types.answers import Span
@@ -93,7 +94,7 @@ class RankAESystem(LabelAutoencoderSystem):
             input=config.input,
         )
 
-    def compute_loss(self, rows: NDArray[np.int64], data: Ragged, gold: Ragged) -> Tensor:
+    def compute_loss(self, rows: NDArray[np.int64], data: Encoded, gold: Ragged) -> Tensor:
         """Return the mean objective of these documents (Rank-AE, Eq. 1)."""
         target = gold.to_multi_hot(rows, self.n_labels).bool()  # (n, l)
         with autocast(self.device):

@@ -34,7 +34,12 @@ from ontodex.io.files import write_text
 from ontodex.io.json_schema import load_json
 from ontodex.io.tensors import TensorSpec, load_tensors, save_tensors
 from ontodex.models.layers.bert import Bert, BertConfig
-from ontodex.models.pretrained import PretrainedEncoder, load_encoder
+from ontodex.models.pretrained import (
+    PretrainedEncoder,
+    check_pieces,
+    load_encoder,
+    save_licence,
+)
 from ontodex.models.readers import check_text
 from ontodex.models.semantic.text_vectors import TextVectors, Vectors
 from ontodex.models.weights import extract_weights, load_network, save_network, set_weights
@@ -199,6 +204,7 @@ class SemanticSystem:
         write_text(folder / "semantic.json", json.dumps(about, indent=1) + "\n")
         save_network(folder, "encoder", self.encoder.network)
         self.encoder.pieces.save(folder / "tokenizer.json")
+        save_licence(folder, self.encoder.licence)
         background, offsets = self.background
         tensors: dict[str, NDArray[Any]] = {
             "owner": self.names.owner,
@@ -216,6 +222,7 @@ class SemanticSystem:
             network = Bert(about.shape)
         load_network(folder, "encoder", network)
         pieces = WordPieces.load(folder / "tokenizer.json")
+        check_pieces(folder, about.shape, pieces)
         system._use(PretrainedEncoder(about.shape, network, pieces))
         system.calibration = about.calibration
         system._load_vectors(folder, labels)
