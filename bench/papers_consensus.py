@@ -50,7 +50,8 @@ def main() -> None:
         network = Member(given.packed, labels, Kept({test.key: kept}))
         for name, ranking in join(network, trees, test, labels).items():
             figures = measure_documents(gold, ranking, labels)
-            np.savez_compressed(RESULTS / f"{given.corpus}-{name}-{seed}.npz", **figures)
+            path = RESULTS / f"{given.corpus}-{name}-{seed}.npz"
+            np.savez_compressed(path, **figures)  # type: ignore[arg-type]
             sides[name].append(figures)
     sys.stdout.write(format_table(sides))
 

@@ -134,12 +134,17 @@ def measure_levels(arrays: Mapping[str, Numbers]) -> dict[str, list[float]]:
     """Return the micro-F of each level on test, over the documents with a label there: of OFO, and
     of the five labels with the most votes."""
     counts = arrays["test, pass 1, levels"].astype(np.int64)  # (levels, documents, 13)
-    true = counts[..., -1]
-    sides = {"OFO": (counts[..., MOST_K], counts[..., MOST_K + 1]), "K = 5": (counts[..., 4], 5)}
+    has_label = counts[..., -1] > 0
+    true, fives = counts[..., -1], np.full(has_label.shape, 5)
+    sides = {
+        "OFO": (counts[..., MOST_K], counts[..., MOST_K + 1]),
+        "K = 5": (counts[..., 4], fives),
+    }
     found = {}
     for name, (hits, predicted) in sides.items():
-        sums = ((2 * hits) * (true > 0)).sum(axis=1), ((predicted + true) * (true > 0)).sum(axis=1)
-        found[name] = [round(100 * float(value), 2) for value in sums[0] / np.maximum(sums[1], 1)]
+        hit = (2 * hits * has_label).sum(axis=1)
+        said = ((predicted + true) * has_label).sum(axis=1)
+        found[name] = [round(100 * float(value), 2) for value in hit / np.maximum(said, 1)]
     return found
 
 
