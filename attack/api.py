@@ -30,7 +30,8 @@ import sqlalchemy as sa
 from attack.api_clients import ApiAnswer, ApiRequest, AsgiClient, Client, ProcessClient
 from attack.api_values import NAMES, make_document, make_hostile_document, make_text, mutate, nest
 from attack.campaign import Finding, Result
-from attack.service import LABELS, UNUSED, start_postgres, train_small_run
+from attack.postgres import start_postgres
+from attack.service import LABELS, UNUSED, train_small_run
 from ontodex.serve import api_keys
 
 USERS = ("ada", "grace")
@@ -103,7 +104,7 @@ def run(seconds: float, seed: int, out: Path) -> Result:
     statuses: Counter[int] = Counter()
     start = time.monotonic()
     kinds: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory(prefix="ontodex-api-") as name, start_postgres("api") as url:
+    with tempfile.TemporaryDirectory(prefix="ontodex-api-") as name, start_postgres() as url:
         folder = Path(name)
         small = train_small_run(folder)
         number = n_restarts = 0

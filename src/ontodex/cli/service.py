@@ -78,7 +78,11 @@ def serve(
     keys: Annotated[Path | None, Option(help="File of `ontodex keys add`.")] = None,
     user_header: Annotated[str, Option(help="Header in which a proxy sends the user's name.")] = "",
     proxy: Annotated[
-        list[str] | None, Option(help="Address of that proxy (default loopback). Repeatable.")
+        list[str] | None,
+        Option(help="Address or network of that proxy (default loopback). Repeatable."),
+    ] = None,
+    proxy_secret: Annotated[
+        Path | None, Option(help="File with the secret that the proxy sends in X-Proxy-Secret.")
     ] = None,
     allowed_host: Annotated[
         list[str] | None, Option(help="Host name under which clients reach it. Repeatable.")
@@ -117,6 +121,7 @@ def serve(
         keys=keys,
         user_header=user_header,
         proxies=tuple(proxy or ServeConfig.proxies),
+        proxy_secret=proxy_secret,
         allowed_hosts=tuple(allowed_host or ()),
         allowed_origins=tuple(allowed_origin or ()),
         max_body=max_body,

@@ -24,6 +24,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from ontodex.errors import OntodexError
+from ontodex.serve.database_connection import begin_alone
 from ontodex.serve.json_limits import check_document
 from ontodex.serve.stored_rows import DamagedRowError, decode_answer, decode_document
 from ontodex.types import Doc
@@ -215,6 +216,8 @@ def insert_documents(
     """Add open documents and return their numbers; a DataError if one cannot be stored."""
     for doc in docs:
         check_document(doc)
+    if project is not None:
+        _hold_project(connection, project)
     rows = [
         {
             "id": doc.id,
@@ -231,6 +234,16 @@ def insert_documents(
     ]
     insert = documents.insert().returning(documents.c.number, sort_by_parameter_order=True)
     return list(connection.execute(insert, rows).scalars())
+
+
+def _hold_project(connection: Connection, project: int) -> None:
+    """Keep a project until the transaction ends; raise UnknownRowError if there is none.
+
+    Another replica may be about to remove an empty project.
+    """
+    query = sa.select(projects.c.id).where(projects.c.id == project)
+    if connection.execute(query.with_for_update(read=True)).first() is None:
+        raise UnknownRowError(f"there is no project {project}")
 
 
 def insert_imported_labels(
@@ -327,7 +340,7 @@ def move_decisions(
 
 def create_tables(engine: Engine) -> dict[str, str]:
     """Create missing tables, and return the database's format and id."""
-    with engine.execution_options(writes=True).begin() as connection:
+    with begin_alone(engine) as connection:
         if sa.inspect(connection).has_table("about"):
             is_old = (about.c.key == "format") & (about.c.value == "1")
             if connection.execute(sa.select(about).where(is_old)).first() is not None:

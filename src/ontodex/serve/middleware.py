@@ -19,9 +19,9 @@ from typing import NamedTuple
 from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ontodex.serve.api_keys import is_valid_name
 from ontodex.serve.problems import Problem, convert_error
 from ontodex.serve.service import Service
+from ontodex.serve.trusted_proxy import TrustedProxy
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +69,11 @@ class RequestGuard:
         self._app, self._service, self._config = app, service, service.config
         self._n_refused, self._log_refusals_at = 0, 0.0
         self._is_allowed_host = lru_cache(maxsize=256)(self._check_host)
+        config = service.config
+        self._proxy = TrustedProxy(
+            config.proxies, user_header=config.user_header, secret_file=config.proxy_secret
+        )
+        self._unique_headers = {b"host", *self._proxy.headers}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -110,10 +115,7 @@ class RequestGuard:
     def _check(self, scope: Scope) -> None:
         """Raise a Problem if the request must not reach the routes."""
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
-            # A proxy may have checked the other one.
-            close = {"connection": "close"}
-            raise Problem(400, "the request has more than one Host header", headers=close)
+        self._check_unique(scope)
         host = headers.get(b"host", b"").decode("latin-1")
         if not self._is_allowed_host(host):
             raise Problem(
@@ -129,17 +131,21 @@ class RequestGuard:
         if (user := self._authenticate(scope, headers)) is not None:
             scope.setdefault("state", {})["user"] = user
         elif scope["path"] not in OPEN and not scope["path"].startswith(OPEN_FOLDER):
-            raise Problem(
-                401,
-                "this service needs a key",
-                hint="send Authorization: Bearer KEY, or POST /login",
-                headers={"www-authenticate": "Bearer"},
-            )
+            raise self._make_unauthorized()
         if _needs_models(scope):
             if self._service.is_stopping:
                 raise Problem(503, "the service is stopping", headers={"retry-after": "5"})
             if self._service.batcher.is_full:
                 raise convert_error(self._service.batcher.make_full_error())
+
+    def _check_unique(self, scope: Scope) -> None:
+        """Refuse a second header of a kind that a proxy checks or sets: it may mean the other."""
+        found = [name for name, _ in scope["headers"] if name in self._unique_headers]
+        for name in self._unique_headers:
+            if found.count(name) > 1:
+                close = {"connection": "close"}
+                title = name.decode().title()
+                raise Problem(400, f"the request has more than one {title} header", headers=close)
 
     def _may_cross_sites(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
         """Return whether another site may send this request: OpenRefine's page, to /reconcile.
@@ -170,19 +176,23 @@ class RequestGuard:
 
     def _authenticate(self, scope: Scope, headers: dict[bytes, bytes]) -> User | None:
         """Return the user by proxy header, key or loopback; None if a key is missing or unknown."""
-        config = self._config
-        from_proxy = bool(scope.get("client")) and scope["client"][0] in config.proxies
+        address = scope["client"][0] if scope.get("client") else None
+        from_proxy = self._proxy.has_sent(address, headers)
         if from_proxy and headers.get(b"x-forwarded-proto") == b"https":
             scope["scheme"] = "https"  # the login's cookie is then marked Secure
-        if from_proxy and config.user_header:
-            user = headers.get(config.user_header.lower().encode(), b"")
-            name = user.decode("utf-8", "replace")
-            if is_valid_name(name):
-                return User(name, "proxy")
+        if from_proxy and (name := self._proxy.read_user(headers)) is not None:
+            return User(name, "proxy")
         if self._service.keys is None:
-            return None if config.user_header else User("local", "loopback")
+            return None if self._proxy.names_users else User("local", "loopback")
         owner = self._service.keys.find_name(_read_key(headers))
         return None if owner is None else User(owner, "key")
+
+    def _make_unauthorized(self) -> Problem:
+        if self._service.keys is None:
+            return Problem(401, "the request names no user: send it through the proxy")
+        hint = "send Authorization: Bearer KEY, or POST /login"
+        headers = {"www-authenticate": "Bearer"}
+        return Problem(401, "this service needs a key", hint=hint, headers=headers)
 
     def _get_max_bytes(self, scope: Scope) -> int:
         """Return the largest allowed body in bytes."""

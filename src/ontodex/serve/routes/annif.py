@@ -262,9 +262,8 @@ async def suggest_batch(
     if not body.documents:
         return []
     options = SuggestOptions(min(limit, RANKS), threshold, language=language or None)
-    result = await service.batcher.predict(
-        run.name, [document.to_doc() for document in body.documents]
-    )
+    docs = [document.to_doc() for document in body.documents]
+    result = await service.batcher.predict(run.ranker_key, docs)
     return [
         {
             "document_id": document.document_id,
