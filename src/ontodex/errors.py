@@ -83,8 +83,8 @@ def require(module: str, *, extra: str, purpose: str) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if error.name != module.split(".")[0]:
-            raise
+        if not f"{module}.".startswith(f"{error.name}."):
+            raise  # the module itself is there, and needs another one
         raise MissingExtraError(
             f"{purpose} needs the package {module.split('.')[0]!r}, which is not installed",
             hint=f"pip install 'ontodex[{extra}]'",

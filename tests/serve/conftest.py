@@ -28,6 +28,7 @@ from ontodex.serve.ranker import LocalRanker
 from ontodex.serve.run_metadata import RunMetadata
 from ontodex.serve.run_view import RunView
 from ontodex.serve.service import ServeConfig, Service
+from ontodex.serve.traces import Traces
 from ontodex.types import Corpus, Doc
 
 PATIENCE = 120  # seconds to wait for an answer: the machine may be busy with other tests
@@ -138,7 +139,10 @@ def start(served: RunView, tmp_path: Path) -> Iterator[Start]:
     with ExitStack() as stack:
 
         def client(
-            runs: dict[str, RunView] | None = None, address: str = "testclient", **settings: Any
+            runs: dict[str, RunView] | None = None,
+            address: str = "testclient",
+            traces: Traces | None = None,
+            **settings: Any,
         ) -> TestClient:
             settings.setdefault("database", str(tmp_path / "decisions.sqlite"))
             config = ServeConfig(**settings)
@@ -150,10 +154,13 @@ def start(served: RunView, tmp_path: Path) -> Iterator[Start]:
                 batch=config.batch,
                 timeout=config.timeout,
                 observe=metrics.record_batch,
+                traces=traces,
             )
             keys = None if config.keys is None else ApiKeys(config.keys)
             database = Database.open(config.database)
-            service = Service(config, runs, database, keys, metrics, batcher)
+            service = Service(
+                config, runs, database, keys, metrics, batcher, traces=traces or Traces()
+            )
             app = build_application(service)
             made = TestClient(app, base_url="http://localhost", client=(address, 50_000))
             return stack.enter_context(made)

@@ -149,7 +149,7 @@ class Phrases:
         try:
             rows = [line.rsplit("\t", 1) for line in read_words(path)]
             (key, n_docs), *words = [(name, int(number)) for name, number in rows]
-        except (OSError, ValueError) as error:
+        except ValueError as error:
             raise DataError(f"not a list of word frequencies ({error})", path=path) from error
         return cls(config, n_docs, dict(words), key)
 

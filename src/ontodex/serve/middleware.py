@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ontodex.serve.problems import Problem, convert_error
 from ontodex.serve.service import Service
+from ontodex.serve.traces import Finish
 from ontodex.serve.trusted_proxy import TrustedProxy
 
 logger = logging.getLogger(__name__)
@@ -84,9 +85,18 @@ class RequestGuard:
             await send({"type": "websocket.close", "code": 1008})
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        started, status = time.perf_counter(), 500
         if scope["method"] == "HEAD":  # answered as GET; uvicorn omits the body
             scope = {**scope, "method": "GET"}
+        traced = self._service.traces.trace_request(
+            scope["method"], scope["path"], self._find_trace(scope)
+        )
+        with traced as finish:
+            await self._answer_and_record(scope, receive, send, finish)
+
+    async def _answer_and_record(
+        self, scope: Scope, receive: Receive, send: Send, finish: Finish
+    ) -> None:
+        started, status = time.perf_counter(), 500
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status
@@ -111,6 +121,14 @@ class RequestGuard:
                 await problem.to_response()(scope, receive, send_with_headers)
         finally:
             self._record(scope, status, time.perf_counter() - started)
+            finish(get_route(scope), status)
+
+    def _find_trace(self, scope: Scope) -> dict[str, str]:
+        """Return the headers that name the trace of which a request is a part, from the proxy."""
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        if b"traceparent" not in headers or not self._is_from_proxy(scope, headers):
+            return {}
+        return {"traceparent": headers[b"traceparent"].decode("latin-1")}
 
     def _check(self, scope: Scope) -> None:
         """Raise a Problem if the request must not reach the routes."""
@@ -176,8 +194,7 @@ class RequestGuard:
 
     def _authenticate(self, scope: Scope, headers: dict[bytes, bytes]) -> User | None:
         """Return the user by proxy header, key or loopback; None if a key is missing or unknown."""
-        address = scope["client"][0] if scope.get("client") else None
-        from_proxy = self._proxy.has_sent(address, headers)
+        from_proxy = self._is_from_proxy(scope, headers)
         if from_proxy and headers.get(b"x-forwarded-proto") == b"https":
             scope["scheme"] = "https"  # the login's cookie is then marked Secure
         if from_proxy and (name := self._proxy.read_user(headers)) is not None:
@@ -186,6 +203,10 @@ class RequestGuard:
             return None if self._proxy.names_users else User("local", "loopback")
         owner = self._service.keys.find_name(_read_key(headers))
         return None if owner is None else User(owner, "key")
+
+    def _is_from_proxy(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
+        address = scope["client"][0] if scope.get("client") else None
+        return self._proxy.has_sent(address, headers)
 
     def _make_unauthorized(self) -> Problem:
         if self._service.keys is None:
@@ -252,8 +273,7 @@ class RequestGuard:
         return count_and_receive
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
-        # The template, not the path: paths and queries may contain text of a document.
-        route = getattr(scope.get("route"), "path", "other")
+        route = get_route(scope)
         self._service.metrics.record_request(scope["method"], route, status, seconds)
         if status == 429:
             self._log_refusals()
@@ -274,6 +294,11 @@ class RequestGuard:
         if (now := time.monotonic()) >= self._log_refusals_at:
             logger.warning("refused", extra={"fields": {"requests": self._n_refused}})
             self._n_refused, self._log_refusals_at = 0, now + 1
+
+
+def get_route(scope: Scope) -> str:
+    """Return the template of the path: paths and queries may contain text of a document."""
+    return getattr(scope.get("route"), "path", "other")
 
 
 def _needs_models(scope: Scope) -> bool:

@@ -26,6 +26,7 @@ from ontodex.serve.problems import Problem, make_not_found
 from ontodex.serve.ranker import LocalRanker, Ranker
 from ontodex.serve.run_metadata import OntologyIndex, RunMetadata
 from ontodex.serve.run_view import RunView, make_url_name
+from ontodex.serve.traces import Traces, open_traces
 from ontodex.serve.trusted_proxy import read_network
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class ServeConfig:
     timeout: float = 30.0  # seconds for an answer
     watch: float = 5.0  # seconds between two looks at the run folders; 0 = never
     device: str = "cpu"
+    traces: str = ""  # address of an OpenTelemetry collector
 
     def __post_init__(self) -> None:
         for proxy in self.proxies:
@@ -106,6 +108,7 @@ class Service:
     metrics: ServiceMetrics
     batcher: Batcher
     model_process: ModelProcess | None = None  # None: the models are in this process
+    traces: Traces = field(default_factory=Traces)
     # Processes with earlier versions, by the task that closes each.
     retirements: dict[asyncio.Task[None], ModelProcess | None] = field(default_factory=dict)
     reloading: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -165,6 +168,7 @@ class Service:
             if process is not None:
                 process.close()
         self.database.close()
+        self.traces.close()
 
     @property
     def is_ready(self) -> bool:
@@ -176,6 +180,7 @@ class Service:
 def open_service(folders: Sequence[Path], config: ServeConfig) -> Service:
     """Load the runs and open the database. Errors are raised before a port is bound."""
     keys = None if config.keys is None else ApiKeys(config.keys)
+    traces = open_traces(config.traces)
     logger.info("documents and decisions are kept in %s", describe_location(config.database))
     database = Database.open(config.database)
     runs = open_runs(folders)
@@ -192,8 +197,9 @@ def open_service(folders: Sequence[Path], config: ServeConfig) -> Service:
         batch=config.batch,
         timeout=config.timeout,
         observe=metrics.record_batch,
+        traces=traces,
     )
-    return Service(config, runs, database, keys, metrics, batcher, model_process)
+    return Service(config, runs, database, keys, metrics, batcher, model_process, traces)
 
 
 def open_rankers(

@@ -25,7 +25,7 @@ Headers = Mapping[bytes, bytes]
 
 
 class TrustedProxy:
-    """What a proxy must send to be believed."""
+    """The check whether a request comes from the proxy, and the user that it names."""
 
     def __init__(
         self, proxies: Iterable[str], *, user_header: str = "", secret_file: Path | None = None
