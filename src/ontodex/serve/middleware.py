@@ -150,11 +150,10 @@ class RequestGuard:
             scope.setdefault("state", {})["user"] = user
         elif scope["path"] not in OPEN and not scope["path"].startswith(OPEN_FOLDER):
             raise self._make_unauthorized()
-        if _needs_models(scope):
-            if self._service.is_stopping:
-                raise Problem(503, "the service is stopping", headers={"retry-after": "5"})
-            if self._service.batcher.is_full:
-                raise convert_error(self._service.batcher.make_full_error())
+        # Requests that come while the service stops are answered: they are few, because it has
+        # closed its port, and closes each connection after its answer.
+        if _needs_models(scope) and self._service.batcher.is_full:
+            raise convert_error(self._service.batcher.make_full_error())
 
     def _check_unique(self, scope: Scope) -> None:
         """Refuse a second header of a kind that a proxy checks or sets: it may mean the other."""
