@@ -246,18 +246,25 @@ def _hold_project(connection: Connection, project: int) -> None:
         raise UnknownRowError(f"there is no project {project}")
 
 
-def insert_imported_labels(
-    connection: Connection, docs: Mapping[int, Doc], *, run: str | None, user: str
+def insert_labels(
+    connection: Connection,
+    docs: Mapping[int, Doc],
+    *,
+    run: str | None,
+    user: str,
+    is_imported: bool,
 ) -> None:
-    """Write the labels of new documents, by number, as decisions that were imported."""
+    """Write the labels of new documents, by number, as decisions."""
     common = {"verdict": "add", "user": user, "time": get_time(), "run": run}
     rows = [
         {"document": number, "label": label, **common}
         for number, doc in docs.items()
         for label in doc.labels
     ]
-    if rows:
-        ids = connection.execute(decisions.insert().returning(decisions.c.id), rows).scalars()
+    if not rows:
+        return
+    ids = connection.execute(decisions.insert().returning(decisions.c.id), rows).scalars().all()
+    if is_imported:
         connection.execute(imports.insert(), [{"decision": id_} for id_ in ids])
 
 
