@@ -36,7 +36,7 @@ def find_seeds(folder: Path) -> dict[str, Path]:
 def train_every_system(folder: Path) -> dict[str, Path]:
     """Train every registered system on a few documents; return the run folders by name."""
     small = tomllib.loads((TESTS / "small_settings.toml").read_text())
-    made = {
+    made: dict[str, dict[str, Any]] = {
         "consensus": {"members": [str(folder / name) for name in MEMBERS]},
         "semantic": {"encoder": str(_write_encoder(folder / "encoder"))},
     }
