@@ -151,6 +151,8 @@ class Phrases:
             (key, n_docs), *words = [(name, int(number)) for name, number in rows]
         except ValueError as error:
             raise DataError(f"not a list of word frequencies ({error})", path=path) from error
+        if not 0 <= n_docs < 2**53 or not all(0 <= n <= n_docs for _, n in words):
+            raise DataError("a frequency is not within the number of documents", path=path)
         return cls(config, n_docs, dict(words), key)
 
 
