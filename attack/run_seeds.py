@@ -6,6 +6,7 @@ tests/small_settings.toml.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import sys
 import tomllib
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from attack.service import LABELS, SENTENCES
-from ontodex.models import MODELS
+from ontodex.models import MODELS, find_model
 from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.runs.migrate import migrate_run
 from ontodex.runs.recipe import train
@@ -24,6 +25,7 @@ OLD_RUNS = TESTS / "runs" / "0.1"
 MEMBERS = ("knn", "linear")  # of the consensus
 POINTER = {"merge": "pointer", "pointer": {"embedding": 16, "hidden": 16, "steps": 5}}
 VARIANTS = {f"{name}-pointer": (name, POINTER) for name in ("levelwise", "attentive-levels")}
+WINDOW = 32  # pieces that the small encoder reads together
 EPOCHS = 2  # a damaged network need not be a good one
 
 
@@ -36,10 +38,10 @@ def find_seeds(folder: Path) -> dict[str, Path]:
 def train_every_system(folder: Path) -> dict[str, Path]:
     """Train every registered system on a few documents; return the run folders by name."""
     small = tomllib.loads((TESTS / "small_settings.toml").read_text())
-    made: dict[str, dict[str, Any]] = {
-        "consensus": {"members": [str(folder / name) for name in MEMBERS]},
-        "semantic": {"encoder": str(_write_encoder(folder / "encoder"))},
-    }
+    encoder = {"encoder": str(_write_encoder(folder / "encoder")), "window": WINDOW}
+    made: dict[str, dict[str, Any]] = {}
+    made |= {name: encoder for name in MODELS if _reads_with_encoder(name)}
+    made["consensus"] = {"members": [str(folder / name) for name in MEMBERS]}
     plans = {name: (name, made.get(name, {})) for name in MODELS} | VARIANTS
     runs: dict[str, Path] = {}
     for run, (name, own) in plans.items():
@@ -55,6 +57,11 @@ def train_every_system(folder: Path) -> dict[str, Path]:
     eel = Concept("eel", {"en": "Eel"}, parents=["animals"])
     migrate_run(runs["linear"], make_ontology(eel), folder / "migrated")
     return {**runs, "migrated": folder / "migrated"}
+
+
+def _reads_with_encoder(system: str) -> bool:
+    settings = dataclasses.fields(find_model(system).Config)
+    return any(one.name == "encoder" and one.metadata.get("path") for one in settings)
 
 
 def _shorten(settings: dict[str, Any]) -> dict[str, Any]:

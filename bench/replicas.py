@@ -269,7 +269,7 @@ async def play(
 
 @dataclass(frozen=True)
 class Options:
-    """How long and how many."""
+    """Duration and sizes of a measurement."""
 
     clients: int
     seconds: float

@@ -22,7 +22,8 @@ class OntodexError(Exception):
     """An error with a sentence for people; `hint` says what to do."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(_shorten(message))
+        # Half of a surrogate pair, quoted from a file, could be neither printed nor answered.
+        super().__init__(_shorten(message.encode("utf-8", "replace").decode("utf-8")))
         self.hint = hint
 
 
