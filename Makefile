@@ -17,9 +17,9 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 $(TOOLS): $(STAMP)
-	$(PIP) --editable '.[all,onnx,hub,encoder]' \
+	$(PIP) --editable '.[all,onnx,hub,encoder,traces]' \
 	    pytest pytest-xdist hypothesis ruff mypy scipy-stubs pre-commit build hatchling \
-	    playwright axe-playwright-python annif-client schemathesis httpx2 requests transformers
+	    playwright axe-playwright-python annif-client schemathesis httpx2 requests transformers kubernetes-validate
 	touch $(TOOLS)
 
 demo: install

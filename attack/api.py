@@ -13,31 +13,35 @@ from __future__ import annotations
 import json
 import logging
 import random
-import re
 import sqlite3
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import sqlalchemy as sa
 
-from attack.api_clients import ApiAnswer, ApiRequest, AsgiClient, Client, ProcessClient
+from attack.api_clients import ApiRequest, AsgiClient, ProcessClient
+from attack.api_routes import RouteSteps
+from attack.api_session import (
+    BATCHES,
+    DELETED,
+    USERS,
+    BrokenPromiseError,
+    StoredDocument,
+)
 from attack.api_values import NAMES, make_document, make_hostile_document, make_text, mutate, nest
 from attack.campaign import Finding, Result
-from attack.service import LABELS, UNUSED, start_postgres, train_small_run
-from ontodex.serve import api_keys
+from attack.postgres import start_postgres
+from attack.service import LABELS, UNUSED, train_small_run
 
-USERS = ("ada", "grace")
 STEPS = 400  # of one episode in this process
 PROCESS_STEPS = 120  # of one episode with a process
 PROCESS_SHARE = 0.15  # of the time
-BATCHES = ("may", "june", "a/b ü", "x" * 200)
 CONTENT_TYPES = (
     *("application/json",) * 6,
     *("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "é", "a/b;c"),
@@ -48,7 +52,6 @@ OTHERS = (
     "/ontology/search?q=fsh", "/v1/vocabs", "/v1/projects/small", "/openapi.json", "/quarantine",
 )  # fmt: skip
 FORMATS = ("jsonl", "csv", "annif-tsv", "skos", "marc")
-ALLOWED = (501, 503)  # by design: an optional library is missing, the service is busy
 UPLOADS = (
     ("a.txt", "Forelle im Bächlein".encode("utf-16")),
     ("b.txt", "Forelle im Bächlein".encode("latin-1")),
@@ -62,40 +65,6 @@ UPLOADS = (
 )
 
 
-@dataclass
-class StoredDocument:
-    """A document that the service has acknowledged."""
-
-    content: dict[str, Any] | None  # None where only the service knows it (uploads)
-    batch: str
-    state: str = "open"
-    is_damaged: bool = False
-
-
-@dataclass
-class Model:
-    """Everything that the service has acknowledged."""
-
-    documents: dict[int, StoredDocument] = field(default_factory=dict)
-    decisions: dict[int, dict[str, Any]] = field(default_factory=dict)
-    request_ids: dict[str, int] = field(default_factory=dict)
-
-    def count(self, state: str, batch: str | None = None) -> int:
-        """Return how many documents are in this state; damaged ones do not count."""
-        return sum(
-            one.state == state and not one.is_damaged and batch in (None, one.batch)
-            for one in self.documents.values()
-        )
-
-
-class BrokenPromiseError(Exception):
-    """An answer that the model does not allow."""
-
-    def __init__(self, key: str, what: str) -> None:
-        super().__init__(what)
-        self.key = key
-
-
 def run(seconds: float, seed: int, out: Path) -> Result:
     """Run episodes until the time is over; return the figures."""
     logging.getLogger("ontodex").setLevel(logging.ERROR)  # damaged rows are logged one by one
@@ -103,7 +72,7 @@ def run(seconds: float, seed: int, out: Path) -> Result:
     statuses: Counter[int] = Counter()
     start = time.monotonic()
     kinds: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory(prefix="ontodex-api-") as name, start_postgres("api") as url:
+    with tempfile.TemporaryDirectory(prefix="ontodex-api-") as name, start_postgres() as url:
         folder = Path(name)
         small = train_small_run(folder)
         number = n_restarts = 0
@@ -146,18 +115,11 @@ def _create_database(url: str | None, number: int) -> str:
     return url.replace("/postgres?", f"/episode{number}?")
 
 
-class Episode:
+class Episode(RouteSteps):
     """Random steps against one service with an empty database."""
 
     def __init__(self, run: Path, database: str, folder: Path, rng: random.Random) -> None:
-        self.run, self.database, self.folder, self.rng = run, database, folder, rng
-        self.model = Model()
-        self.keys_file = folder / "keys.tsv"
-        self.keys = {user: api_keys.add_key(self.keys_file, user) for user in USERS}
-        self.log: list[list[str]] = []
-        self.statuses: Counter[int] = Counter()
-        self.n_steps = self.n_restarts = 0
-        self._client: Client | None = None
+        super().__init__(run, database, folder, rng)
         self.steps: list[tuple[Callable[[], None], float]] = [
             (self.add_documents, 10), (self.add_hostile, 8), (self.get_document, 12),
             (self.get_next, 10), (self.get_previous, 4), (self.list_documents, 5),
@@ -165,14 +127,13 @@ class Episode:
             (self.decide_together, 2), (self.decide_wrongly, 4), (self.undo, 6),
             (self.list_decisions, 5), (self.export, 4), (self.check_status, 4),
             (self.learn_annif, 2), (self.send_garbage, 8), (self.send_without_key, 3),
-            (self.try_to_delete, 1), (self.read_others, 3), (self.upload, 0.15),
+            (self.delete, 2), (self.use_wrong_method, 1), (self.read_others, 3),
+            (self.upload, 0.15),
+            (self.predict, 1), (self.list_by_uncertainty, 2), (self.search, 3),
+            (self.compare_people, 3), (self.use_projects, 3), (self.reconcile, 4),
+            (self.use_versions, 0.5), (self.exclude, 2), (self.learn_unknown, 1),
             (self.damage, 0.6 if "://" not in database else 0), (self.restart, 0.5),
         ]  # fmt: skip
-
-    @property
-    def client(self) -> Client:
-        assert self._client is not None
-        return self._client
 
     def play(self, n_steps: int, until: float, is_process: bool) -> Finding | None:
         """Take steps, then restart and compare everything; return the first broken promise."""
@@ -193,59 +154,6 @@ class Episode:
         if is_process and "Traceback" in (text := log.read_text(errors="replace")):
             return Finding("api: traceback", "the log has a traceback", text.encode(), ".txt")
         return None
-
-    # Requests.
-
-    def send(
-        self, method: str, path: str, body: Any = None, *, expect: tuple[int, ...] | None = None,
-        key: str | None = None, content_type: str = "application/json",
-    ) -> ApiAnswer:  # fmt: skip
-        """Send one request; the answer must have an expected status, and never a wrong 5xx."""
-        raw = (
-            body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        )
-        key = self.keys[self.rng.choice(USERS)] if key is None else key
-        request = ApiRequest(method, path, raw, key, content_type)
-        return self.send_all([request], expect)[0]
-
-    def send_all(
-        self, requests: list[ApiRequest], expect: tuple[int, ...] | None = None
-    ) -> list[ApiAnswer]:
-        answers = self.client.send(requests)
-        for request, answer in zip(requests, answers, strict=True):
-            self.n_steps += 1
-            self.statuses[answer.status] += 1
-            shown = request.body[:3000].decode("utf-8", "backslashreplace")
-            self.log.append([request.method, request.path, shown, str(answer.status)])
-            is_wrong = answer.status >= 500 and answer.status not in ALLOWED
-            if is_wrong or (expect is not None and answer.status not in expect):
-                route = re.sub(r"\d+", "N", request.path.partition("?")[0])
-                raise BrokenPromiseError(
-                    f"{request.method} {route[:60]} {answer.status}",
-                    f"{request.method} {request.path[:200]} answered {answer.status}, "
-                    f"expected {expect or 'no 5xx'}: {answer.body[:500]!r}",
-                )
-        return answers
-
-    def read(self, path: str) -> Any:
-        """Return the JSON of a GET that must succeed."""
-        return json.loads(self.send("GET", path, expect=(200,)).body)
-
-    def require(self, is_kept: bool, key: str, what: str) -> None:
-        if not is_kept:
-            raise BrokenPromiseError(key, what)
-
-    def pick_document(self) -> int:
-        """Return the number of a document; sometimes one that does not exist."""
-        if not self.model.documents or self.rng.random() < 0.05:
-            return self.rng.choice((10**6, 2**63 - 1))
-        return self.rng.choice(list(self.model.documents))
-
-    def allow(self, number: int, *statuses: int) -> tuple[int, ...]:
-        """Return the statuses that a request about this document may have."""
-        if number not in self.model.documents:
-            return (404,)
-        return (*statuses, 409) if self.model.documents[number].is_damaged else statuses
 
     # Steps: documents.
 
@@ -327,16 +235,10 @@ class Episode:
                 found["n_open"] == n_open, "n_open", f"{found['n_open']} open, not {n_open}"
             )
 
-    @property
-    def has_damage(self) -> bool:
-        return any(one.is_damaged for one in self.model.documents.values())
-
     def get_previous(self) -> None:
         before = self.pick_document()
         found = self.read(f"/documents/previous?before={before}")["document"]
-        earlier = [
-            n for n, one in self.model.documents.items() if n < before and not one.is_damaged
-        ]
+        earlier = [number for number in self.model.list_shown() if number < before]
         number = found and found["number"]
         if not self.has_damage:
             self.require(number == max(earlier, default=None), "previous", f"not before {before}")
@@ -348,15 +250,18 @@ class Episode:
         while page := self.read(f"/documents?after={after}&limit={limit}")["documents"]:
             numbers += [one["number"] for one in page]
             after = numbers[-1]
-        expected = {n for n, one in self.model.documents.items() if not one.is_damaged}
-        lost = expected - set(numbers)
+        lost = set(self.model.list_shown()) - set(numbers)
         self.require(not lost, "list", f"documents {sorted(lost)[:5]} are not listed")
         self.require(len(numbers) == len(set(numbers)), "list", "a document is listed twice")
 
     def set_state(self) -> None:
         number, state = self.pick_document(), self.rng.choice(("open", "done"))
         path = f"/documents/{number}/state"
-        answer = self.send("PUT", path, {"state": state}, expect=self.allow(number, 200))
+        known = self.model.documents.get(number)
+        is_deleted = known is not None and known.state == DELETED  # it is restored
+        expect = (200,) if is_deleted else self.allow(number, 200)
+        expect = (*expect, 404, 409) if known and known.is_damaged else expect
+        answer = self.send("PUT", path, {"state": state}, expect=expect)
         if answer.status == 200:
             self.model.documents[number].state = state
 
@@ -446,10 +351,10 @@ class Episode:
         match self.rng.randrange(4):
             case 0:
                 decision["label"] = self.rng.choice(("no such", "\u202e", "x" * 2000))
-                expect: tuple[int, ...] = (404,)
+                expect = self.allow(decision["document"], 404)
             case 1:
                 decision["run"] = "no such"
-                expect = (404,)
+                expect = self.allow(decision["document"], 404)
             case 2:
                 decision["verdict"] = "maybe"
                 expect = (422,)
@@ -479,6 +384,8 @@ class Episode:
             found |= {row["id"]: row for row in page}
             after = page[-1]["id"]
         for id_, decision in self.model.decisions.items():
+            if self.model.documents[decision["document"]].state == DELETED:
+                continue
             self.require(id_ in found, "lost decision", f"decision {id_} is lost")
             for name in ("document", "label", "verdict", "user", "undone", "time"):
                 same = found[id_][name] == decision[name]
@@ -499,7 +406,10 @@ class Episode:
         wanted = [
             number
             for number, one in self.model.documents.items()
-            if number in decided and batch in (None, one.batch) and state in ("all", one.state)
+            if number in decided
+            and batch in (None, one.batch)
+            and state in ("all", one.state)
+            and one.state != DELETED
         ]
         what = f"{len(rows)} documents are exported, not {len(wanted)}"
         self.require(len(rows) == len(wanted), "export", what)
@@ -563,9 +473,8 @@ class Episode:
         wrong = self.rng.choice(("", "x", "\u00e9" * 20, "a" * 5000))
         self.send(method, path, None, key=wrong, expect=(401,))
 
-    def try_to_delete(self) -> None:
-        """Nothing can be deleted: the method does not exist."""
-        for path in (f"/documents/{self.pick_document()}", "/documents", "/decisions/1", "/export"):
+    def use_wrong_method(self) -> None:
+        for path in ("/documents", "/decisions/1", "/export", "/runs/small", "/projects/1"):
             self.send("DELETE", path, expect=(404, 405))
 
     def read_others(self) -> None:

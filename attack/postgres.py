@@ -51,5 +51,5 @@ def start_postgres() -> Iterator[str | None]:
         yield f"postgresql://ontodex@/postgres?host={folder}"
     finally:
         server.send_signal(signal.SIGINT)
-        server.wait(60)
+        server.wait(120)
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,8 +1,8 @@
 """Attack run folders: one change to a file, renewed digests, then load, rank, decide and explain.
 
-The folders of tests/runs/0.1, one for each system, are the seeds. A mutant must be refused with an
-OntodexError when it is loaded, or answer with probabilities in [0, 1]. Findings are every other
-exception, an OntodexError after loading, a hang and too much memory.
+The seeds are the folders of tests/runs/0.1 and a new run of every registered system. A mutant must
+be refused with an OntodexError when it is loaded, or answer with probabilities in [0, 1]. Findings
+are every other exception, an OntodexError after loading, a hang and too much memory.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ import multiprocessing
 import os
 import random
 import resource
-import shutil
 import tempfile
 import time
 import traceback
 import warnings
 from collections import Counter
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from attack.campaign import Finding, Result
 from attack.run_mutations import Files, mutate
+from attack.run_seeds import find_seeds
 
-SEEDS = Path(__file__).parent.parent / "tests" / "runs" / "0.1"
 SHARED_MEMORY = Path("/dev/shm")  # a tmpfs, where there is one
 BATCH = 200  # mutants of one child process
 CPU_SECONDS = 10  # of one mutant; an undamaged run takes less than 0.1
@@ -47,14 +47,18 @@ def run(seconds: float, seed: int, out: Path) -> Result:
     _import_libraries()
     result, end = Result(), time.monotonic() + seconds
     counts: dict[str, Counter[str]] = {}
-    systems = sorted(path.name for path in SEEDS.iterdir() if path.is_dir())
+    with tempfile.TemporaryDirectory(prefix="ontodex-seeds-") as folder:
+        logging.disable(logging.CRITICAL)
+        seeds = {name: read_files(path) for name, path in find_seeds(Path(folder)).items()}
+        logging.disable(logging.NOTSET)
+    systems = sorted(seeds)
     random.Random(seed).shuffle(systems)
     start = 0
     while time.monotonic() < end:
         for system in systems:
             if time.monotonic() < end:
                 counted = counts.setdefault(system, Counter())
-                _try_batch(system, seed, start, (result, counted, out))
+                _try_batch(Target(system, seeds[system], seed), start, (result, counted, out))
         start += BATCH
     for system, counted in counts.items():
         result.notes[system] = ", ".join(f"{count:,} {what}" for what, count in counted.items())
@@ -64,17 +68,31 @@ def run(seconds: float, seed: int, out: Path) -> Result:
 Report = tuple[Result, "Counter[str]", Path]
 
 
-def _try_batch(system: str, seed: int, start: int, report: Report) -> None:
+@dataclass(frozen=True)
+class Target:
+    """A run folder to damage, and the seed of its mutants."""
+
+    system: str
+    files: Files
+    seed: int
+
+    def mutate(self, number: int) -> tuple[Files, str]:
+        """Return the mutant of this number with renewed digests, and what was changed."""
+        changed, what = mutate(self.files, random.Random(f"{self.seed}/{self.system}/{number}"))
+        return renew_digests(changed), what
+
+
+def _try_batch(target: Target, start: int, report: Report) -> None:
     """Try a batch of mutants in child processes; a child that hangs or dies is replaced."""
     number, end = start, start + BATCH
     while number < end:
         ours, theirs = multiprocessing.Pipe()
         child = multiprocessing.get_context("fork").Process(
-            target=_try_mutants, args=(system, seed, range(number, end), theirs)
+            target=_try_mutants, args=(target, range(number, end), theirs)
         )
         child.start()
         theirs.close()
-        number = _watch(child, ours, system, number, report)
+        number = _watch(child, ours, target.system, number, report)
         ours.close()
 
 
@@ -127,20 +145,20 @@ def _cpu_seconds(pid: int) -> float:
         return 0.0
 
 
-def _try_mutants(system: str, seed: int, numbers: range, pipe: Connection) -> None:
+def _try_mutants(target: Target, numbers: range, pipe: Connection) -> None:
     """Try mutants one after another in this process, and send what came of each."""
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
-    files = read_files(SEEDS / system)
+    files = target.files
     parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
     with tempfile.TemporaryDirectory(dir=parent) as folder:
         _cache_ontologies()
         write_files(Path(folder), files)
         outcome = _try_folder(Path(folder))
-        assert outcome == "accepted", f"{system}: the seed itself is not accepted: {outcome}"
+        assert outcome == "accepted", f"{target.system}: the seed itself is not accepted: {outcome}"
         _limit_memory()
         for number in numbers:
-            changed, what = mutate_run(files, seed, system, number)
+            changed, what = target.mutate(number)
             pipe.send(("about to try", number, what))
             write_changes(Path(folder), files, changed)
             outcome = _try_folder(Path(folder))
@@ -176,12 +194,6 @@ def _cache_ontologies() -> None:
 def _limit_memory() -> None:
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
-
-
-def mutate_run(files: Files, seed: int, system: str, number: int) -> tuple[Files, str]:
-    """Return the mutant of this number with renewed digests, and what was changed."""
-    changed, what = mutate(files, random.Random(f"{seed}/{system}/{number}"))
-    return renew_digests(changed), what
 
 
 def renew_digests(files: Files) -> Files:
@@ -287,12 +299,12 @@ def main() -> None:
 
     about = json.loads(Path(sys.argv[1]).read_text())
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    files = read_files(SEEDS / about["system"])
-    changed, what = mutate_run(files, seed, about["system"], about["number"])
-    folder = Path(tempfile.mkdtemp())
-    write_files(folder, changed)
-    print(what, _try_folder(folder), sep="\n")
-    shutil.rmtree(folder)
+    with tempfile.TemporaryDirectory() as name:
+        folder, seeds = Path(name) / "mutant", Path(name) / "seeds"
+        target = Target(about["system"], read_files(find_seeds(seeds)[about["system"]]), seed)
+        changed, what = target.mutate(about["number"])
+        write_files(folder, changed)
+        print(what, _try_folder(folder), sep="\n")
 
 
 if __name__ == "__main__":

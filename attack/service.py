@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +13,6 @@ from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.runs.recipe import train
 from ontodex.types import Corpus, Doc
 
-START_SECONDS = 120
 LABELS = ("fish", "oak", "http://e.org/road")
 UNUSED = "newt"  # a concept of the ontology without documents
 SENTENCES = (
@@ -95,50 +90,3 @@ def start_server(
             process.wait()
             if process.stdout is not None:
                 process.stdout.close()
-
-
-@contextmanager
-def start_postgres(name: str) -> Iterator[str | None]:
-    """Start a PostgreSQL of our own and give its URL; None where it is not installed."""
-    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    initdb = shutil.which("initdb") or (str(programs[-1]) if programs else None)
-    if initdb is None:
-        yield None
-        return
-    folder = Path("/tmp") / f"ontodex-{name}-{os.getpid()}"  # sockets need a short path
-    folder.mkdir()
-    # PostgreSQL refuses to run as root.
-    other = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
-    prefix = other if os.geteuid() == 0 else []
-    server: subprocess.Popen[bytes] | None = None
-    try:
-        if prefix:
-            shutil.chown(folder, "postgres")
-        data = str(folder / "data")
-        options = ["-U", "ontodex", "--auth=trust", "-E", "UTF8"]
-        subprocess.run(
-            [*prefix, initdb, "-D", data, *options], check=True, capture_output=True, cwd="/"
-        )
-        # Only a socket in the folder, no port: several may run at the same time.
-        postgres = str(Path(initdb).with_name("postgres"))
-        server = subprocess.Popen(
-            [*prefix, postgres, "-D", data, "-k", str(folder), "-c", "listen_addresses="],
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-        )
-        _wait_for_postgres(folder, server)
-        yield f"postgresql://ontodex@/postgres?host={folder}"
-    finally:
-        if server is not None:
-            server.send_signal(signal.SIGINT)
-            server.wait(30)
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _wait_for_postgres(folder: Path, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while not (folder / ".s.PGSQL.5432").exists():
-        if server.poll() is not None or time.monotonic() > deadline:
-            raise RuntimeError("PostgreSQL did not start")
-        time.sleep(0.1)
-    time.sleep(1)  # the socket is there a little before the first connection is taken

@@ -30,6 +30,7 @@ from ontodex.corpora.split import set_aside, split_by_hash
 from ontodex.evaluation.ranking import Metric, f1, ndcg, precision, score_documents
 from ontodex.models.consensus import Consensus
 from ontodex.models.joins import JOINS
+from ontodex.models.reranker import LabelCounts
 from ontodex.ontology.open import read_ontology
 from ontodex.types import Corpus, LabelSpace, Ontology, Ranking
 
@@ -153,7 +154,9 @@ def measure_by_hand(parts: Parts, folder: Path, systems: list[str]) -> list[dict
     assert best is not None
     _, joined, members = best
     full = refitted[members[0]].labels
-    joined.replace_members([refitted[i] for i in members], full)
+    joined.replace_members(
+        [refitted[i] for i in members], full, LabelCounts.of(full, full.gold(train.join(dev)))
+    )
     weights = joined.weights.tolist()
     names = " + ".join(f"{w:g} {systems[i]}" for i, w in zip(members, weights, strict=True))
     figures = measure(full.gold(test), joined.rank(test, 5))

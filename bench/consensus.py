@@ -1,13 +1,22 @@
-"""Join a network's rankings with runs trained here (AttentionXML, Eq. 9), and print its tables.
+"""Join rankings that were kept in files, with each other or with runs trained here.
 
     python bench/consensus.py out/attentive.npz --runs runs/linear runs/parabel \
         --dev dev.jsonl --test test.jsonl
+    python bench/consensus.py rankings/*.npz --train train.jsonl --ontology ontology.json \
+        --dev dev.jsonl --test test.jsonl --weights select
 
-The .npz is what bench/train_and_rank.py kept of each seed on a GPU machine, where the linear runs
-need not be. Prints Markdown: every single system and every consensus with the network (mean over
-seeds, lowest and highest behind it; exponents 1 or from dev, sets by one threshold from dev), the
-overlap of the first k
-(Table 4), AUC and AUPR by how often labels occur (Table 6).
+An .npz holds columns and probabilities of dev and test: of one training, or a row of arrays for
+each seed, as bench/train_and_rank.py keeps them on a GPU machine. Columns are those of the first
+run, else of the label space of --train and --ontology.
+
+With `--weights select` every file, seed and run is a candidate: members, join and weights are
+chosen on dev as `ontodex train --model consensus --runs` does. Prints each candidate and what it
+adds, and the consensus after each addition.
+
+Else the first file is a network, and the tables are those of AttentionXML: every single system and
+every consensus with the network (mean over seeds, lowest and highest behind it; exponents 1 or from
+dev, sets by one threshold from dev), the overlap of the first k (Table 4), AUC and AUPR by how
+often labels occur (Table 6).
 """
 
 from __future__ import annotations
@@ -27,12 +36,16 @@ from ontodex.decide.config import DecideConfig
 from ontodex.decide.decision import tune_decision
 from ontodex.evaluation.auc import auc_by_occurrence
 from ontodex.evaluation.metrics import evaluate
+from ontodex.evaluation.ranking import f1, score_documents
 from ontodex.evaluation.significance import overlap
 from ontodex.models.consensus import Consensus
+from ontodex.models.reranker import LabelCounts
+from ontodex.ontology.open import read_ontology
 from ontodex.runs.run import load
 from ontodex.types import Corpus, LabelSpace, Ranking
 
 FIGURES = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@5", "MiF", "MaF")
+SELECTED = ("P@1", "P@3", "P@5", "nDCG@5", "F1@5", "MiF")
 
 
 class Kept:
@@ -54,49 +67,134 @@ class Member:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("rankings", type=Path)
-    parser.add_argument("--runs", type=Path, nargs="+", required=True)
+    parser.add_argument("rankings", type=Path, nargs="*")
+    parser.add_argument("--runs", type=Path, nargs="*", default=[])
+    parser.add_argument("--train", type=Path, help="of select, and of the labels without runs")
+    parser.add_argument("--ontology", type=Path)
     parser.add_argument("--dev", type=Path, required=True)
     parser.add_argument("--test", type=Path, required=True)
-    parser.add_argument("--weights", choices=["equal", "dev"], default="equal")
+    parser.add_argument("--weights", choices=["equal", "dev", "select"], default="equal")
+    parser.add_argument("--by", default="", help="select: F1@5 by this metadata, e.g. language")
     given = parser.parse_args()
     dev, test = open_corpus(given.dev), open_corpus(given.test)
     runs = [load(folder) for folder in given.runs]
-    labels = runs[0].labels
+    labels = runs[0].labels if runs else read_labels(given.train, given.ontology)
     beside = [
         Member(run.folder, run.labels, Kept({c.key: run.rank(c) for c in (dev, test)}))
         for run in runs
     ]
-    seeds = read_seeds(given.rankings, dev, test, labels)
+    kept = [read_seeds(path, dev, test, labels) for path in given.rankings]
+    if given.weights == "select":
+        candidates = [*(one for seeds in kept for one in seeds), *beside]
+        consensus = print_selection(candidates, open_corpus(given.train), dev, test, labels)
+        if given.by:
+            print_groups([*candidates, consensus], test, labels, given.by)
+    else:
+        compare_network(kept[0], beside, dev, test, labels, given.weights)
+
+
+def read_labels(train: Path, ontology: Path) -> LabelSpace:
+    return LabelSpace.of(open_corpus(train), read_ontology(ontology))
+
+
+def read_seeds(path: Path, dev: Corpus, test: Corpus, labels: LabelSpace) -> list[Member]:
+    """The system of each seed, as a member that answers from the file."""
+    kept = np.load(path)
+    arrays = {name: kept[name] for name in kept.files}
+    if arrays["dev_columns"].ndim == 2:
+        arrays = {name: values[None] for name, values in arrays.items()}
+    members = []
+    for seed in range(len(arrays["dev_columns"])):
+        rankings = {
+            corpus.key: Ranking.sort(
+                arrays[f"{part}_columns"][seed].astype(np.int64),
+                arrays[f"{part}_p"][seed].astype(np.float32),
+                arrays[f"{part}_columns"].shape[2],
+            )
+            for part, corpus in (("dev", dev), ("test", test))
+        }
+        name = path.stem if len(arrays["dev_columns"]) == 1 else f"{path.stem}, {seed + 1}"
+        members.append(Member(Path(name), labels, Kept(rankings)))
+    return members
+
+
+def print_selection(
+    candidates: Sequence[Member], train: Corpus, dev: Corpus, test: Corpus, labels: LabelSpace
+) -> Member:
+    """Print every candidate and the consensus after each step; return the consensus."""
+    names = [str(one.folder.name) for one in candidates]
+    joined = Consensus.of(candidates, labels, join="best")
+    found = joined.select(dev, labels.gold(dev), LabelCounts.of(labels, labels.gold(train)))
+    header = " | ".join([*(f"dev {name}" for name in SELECTED), *SELECTED])
+    say(f"| candidate | weight | adds on dev | {header} |")
+    say("|---" * (2 * len(SELECTED) + 3) + "|")
+    for number, one in enumerate(candidates):
+        adds = f"{100 * (found.score - found.without[number]):.2f}"
+        cells = [names[number], f"{found.weights[number]:g}", adds]
+        say(f"| {' | '.join([*cells, *format_parts(one.model, dev, test, labels)])} |")
+    used = list[int]()
+    for step in found.steps:
+        used.append(step.member)
+        partial = Consensus.of(
+            [candidates[i] for i in used],
+            labels,
+            weights=[found.weights[i] or step.weight for i in used],
+            join=found.join,
+        )
+        cells = [f"+ {names[step.member]}", f"{step.weight:g}", f"{100 * step.gain:.2f}"]
+        say(f"| {' | '.join([*cells, *format_parts(partial, dev, test, labels)])} |")
+    cells = [f"consensus ({found.join})", "", ""]
+    say(f"| {' | '.join([*cells, *format_parts(joined, dev, test, labels)])} |")
+    return Member(Path("consensus"), labels, joined)
+
+
+def format_parts(model: Any, dev: Corpus, test: Corpus, labels: LabelSpace) -> list[str]:
+    """Return the figures on dev and on test; sets by the default rule, tuned on dev."""
+    gold = labels.gold(dev)
+    decision = tune_decision(DecideConfig(), model.rank(dev, 100), gold, labels)
+    cells = []
+    for corpus in (dev, test):
+        ranking = model.rank(corpus, 100)
+        metrics = evaluate(
+            labels.gold(corpus), ranking, decision.apply(ranking), labels, replicates=0
+        )
+        cells += [f"{100 * metrics[name]:.2f}" for name in SELECTED]
+    return cells
+
+
+def print_groups(members: Sequence[Member], test: Corpus, labels: LabelSpace, key: str) -> None:
+    """Print F1@5 on the test documents of each value of a metadata field."""
+    own = np.array([str(doc.metadata.get(key, "")) for doc in test])
+    groups = np.unique(own).tolist()
+    gold = labels.gold(test)
+    say(f"\n| F1@5 on test | {' | '.join(groups)} | all |")
+    say("|---" * (len(groups) + 2) + "|")
+    for member in members:
+        scores = 100 * score_documents(f1, 5, gold, member.model.rank(test, 5))
+        cells = [f"{np.nanmean(scores[own == one]):.2f}" for one in groups]
+        say(f"| {member.folder.name} | {' | '.join(cells)} | {np.nanmean(scores):.2f} |")
+
+
+def compare_network(
+    seeds: Sequence[Member],
+    beside: Sequence[Member],
+    dev: Corpus,
+    test: Corpus,
+    labels: LabelSpace,
+    weights: str,
+) -> None:
+    """Print the tables of a network and of its consensus with each choice of the runs."""
+    network = seeds[0].folder.name.split(",")[0]
     say(f"| system | {' | '.join(FIGURES)} |")
     say("|---" * (len(FIGURES) + 1) + "|")
     for member in beside:
         row(member.folder.name, [figures([member], dev, test, labels)])
-    row(given.rankings.stem, [figures([seed], dev, test, labels) for seed in seeds])
+    row(network, [figures([seed], dev, test, labels) for seed in seeds])
     for size in range(1, len(beside) + 1):
         for chosen in combinations(beside, size):
-            name = " + ".join([given.rankings.stem, *(m.folder.name for m in chosen)])
-            row(
-                name, [figures([seed, *chosen], dev, test, labels, given.weights) for seed in seeds]
-            )
-    tables(given.rankings.stem, seeds[0], beside, test, labels)
-
-
-def read_seeds(path: Path, dev: Corpus, test: Corpus, labels: LabelSpace) -> list[Member]:
-    """The network of each seed, as a member that answers from the file."""
-    kept = np.load(path)
-    members = []
-    for seed in range(len(kept["dev_columns"])):
-        rankings = {
-            corpus.key: Ranking.sort(
-                kept[f"{part}_columns"][seed].astype(np.int64),
-                kept[f"{part}_p"][seed].astype(np.float32),
-                kept[f"{part}_columns"].shape[2],
-            )
-            for part, corpus in (("dev", dev), ("test", test))
-        }
-        members.append(Member(path, labels, Kept(rankings)))
-    return members
+            name = " + ".join([network, *(m.folder.name for m in chosen)])
+            row(name, [figures([seed, *chosen], dev, test, labels, weights) for seed in seeds])
+    tables(network, seeds[0], beside, test, labels)
 
 
 def figures(

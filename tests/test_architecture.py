@@ -43,6 +43,7 @@ ARROWS: dict[str, set[str]] = {
     "evaluation": BASE,
     "models": BASE | {"ontology", "features", "training", "decide", "evaluation"},
     "models.kernels": BASE | {"models.layers"},
+    "models.members": BASE | {"models", "ontology", "runs.folder"},
     "models.consensus": BASE | {"models", "ontology", "decide", "runs.folder"},
     "models.migrated": BASE | {"models", "ontology"},
     "runs": BASE | {"models", "corpora"},

@@ -6,6 +6,8 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 import typer
 
 from ontodex.cli import app
+from tools.dependencies import find_dependencies, normalise
 
 ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"
@@ -94,6 +97,45 @@ def test_the_image_copies_only_files_that_exist_and_does_not_run_as_root():
                 assert f"!{name}" in kept, f"{name} is kept out of the build"
     last = [line for line in lines if line.startswith("USER ")][-1]
     assert last == "USER 10001:10001"
+
+
+# Loads and asks all runs of a folder while the libraries named first are missing.
+LOAD = """
+import sys
+from pathlib import Path
+
+for name in sys.argv[1].split(","):
+    sys.modules[name] = None
+import ontodex
+import ontodex.serve.api
+
+for folder in sorted(Path(sys.argv[2]).iterdir()):
+    if folder.is_dir():
+        ontodex.load(folder).suggest("rodent control in city sewers")
+        print(folder.name)
+"""
+
+
+def test_the_image_has_all_that_serving_needs():
+    text = (DEPLOY / "Containerfile").read_text()
+    extras = re.search(r"^ARG EXTRAS=(\S+)$", text, re.M)[1]  # type: ignore[index]
+    kept = {one.name for extra in extras.split(",") for one in find_dependencies("ontodex", extra)}
+    left_out = {one.name for one in find_dependencies("ontodex", "all")} - kept
+    assert {"gensim", "scikit-learn", "matplotlib", "omikuji", "faiss-cpu"} <= left_out
+    modules = [
+        module
+        for module, names in metadata.packages_distributions().items()
+        if {normalise(name) for name in names} <= left_out
+    ]
+    runs = ROOT / "tests" / "runs" / "0.1"
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, ",".join(modules), str(runs)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.split()) == sum(path.is_dir() for path in runs.iterdir())
 
 
 def test_the_unit_serves_with_options_that_exist():

@@ -22,7 +22,8 @@ class OntodexError(Exception):
     """An error with a sentence for people; `hint` says what to do."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(_shorten(message))
+        # Half of a surrogate pair, quoted from a file, could be neither printed nor answered.
+        super().__init__(_shorten(message.encode("utf-8", "replace").decode("utf-8")))
         self.hint = hint
 
 
@@ -83,8 +84,8 @@ def require(module: str, *, extra: str, purpose: str) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if error.name != module.split(".")[0]:
-            raise
+        if not f"{module}.".startswith(f"{error.name}."):
+            raise  # the module itself is there, and needs another one
         raise MissingExtraError(
             f"{purpose} needs the package {module.split('.')[0]!r}, which is not installed",
             hint=f"pip install 'ontodex[{extra}]'",

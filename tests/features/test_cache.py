@@ -123,3 +123,12 @@ def test_settings_that_a_folder_was_not_prepared_with_are_named(tmp_path):
     with pytest.raises(DataError, match=r'not with these settings: .*stop_words = "en"') as e:
         tokenise_corpus(corpus, TokenConfig(stop_words="en"))
     assert "prepare.NAME" in e.value.hint
+
+
+@pytest.mark.parametrize("content", [b"trout\n\xff\x80\n", b"trout\nsalm", None])
+def test_a_damaged_list_of_words_is_refused(content, tmp_path):
+    path = tmp_path / "words.txt"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(DataError, match=r"words\.txt"):
+        cache.read_words(path)

@@ -130,9 +130,16 @@ WORDS = st.lists(
 
 
 @settings(deadline=None, max_examples=40)
-@given(WORDS, WORDS, st.sampled_from([1, 2]), st.sampled_from([(), ("body",), ("body", "title")]))
-def test_the_spans_of_a_text_add_up_to_its_row(title, body, ngrams, fields):
-    features = MatrixFeatures(MatrixConfig(min_df=1, ngrams=ngrams, fields=fields))
+@given(
+    WORDS,
+    WORDS,
+    st.sampled_from([1, 2]),
+    st.sampled_from([(), ("body",), ("body", "title")]),
+    st.sampled_from([1, 3]),
+)
+def test_the_spans_of_a_text_add_up_to_its_row(title, body, ngrams, fields, weight):
+    config = MatrixConfig(min_df=1, ngrams=ngrams, fields=fields, title_weight=weight)
+    features = MatrixFeatures(config)
     features.fit(TEXT)
     doc = Doc("1", {"title": " ".join(title), "body": ", ".join(body)})
     row = features.transform(Corpus.of([doc])).toarray()[0]
@@ -140,9 +147,44 @@ def test_the_spans_of_a_text_add_up_to_its_row(title, body, ngrams, fields):
     for span in features.find_spans(doc):
         sums[span.column] += span.value
         text = doc.text[span.start : span.end].replace(",", " ").split()
-        if span.start < span.end and not fields:
+        if span.start < span.end and not fields and weight == 1:
             assert " ".join(text) == features.name_columns([span.column])[0]
     assert sums == pytest.approx({i: v for i, v in enumerate(row.tolist()) if v})
+
+
+def test_words_of_the_title_count_several_times_where_there_is_more_than_a_title():
+    plain, heavy = (
+        MatrixConfig(min_df=1, sublinear_tf=False, norm=False, title_weight=w) for w in (1, 3)
+    )
+    corpus = Corpus.of(
+        [Doc("1", {"title": "wheat", "body": "rye"}), Doc("2", {"title": "wheat"}), Doc("3", {})]
+    )
+    once, thrice = (MatrixFeatures(config).fit(corpus).toarray() for config in (plain, heavy))
+    np.testing.assert_allclose(thrice[:, 1] / once[:, 1].clip(1e-9), [3, 1, 0])
+    np.testing.assert_allclose(thrice[:, 0], once[:, 0])
+    with pytest.raises(ValueError, match="title_weight"):
+        MatrixConfig(title_weight=0)
+
+
+def test_the_parts_of_compounds_count_as_words_even_in_new_compounds():
+    texts = ["Umwelt, Schutz, Wirtschaft"] * 3 + ["Umweltschutz und Wirtschaft"]
+    config = MatrixConfig(min_df=1, compounds=True, ngrams=2, norm=False)
+    features = MatrixFeatures(config)
+    features.fit(Corpus.of(Doc(str(i), {"text": text}) for i, text in enumerate(texts)))
+    doc = Doc("new", {"text": "die Wirtschaftsumwelt, der Umweltschutz"})
+    spans = features.find_spans(doc)
+    found = [
+        (doc.text[span.start : span.end], features.name_columns([span.column])[0]) for span in spans
+    ]
+    assert found == [
+        ("Wirtschaftsumwelt", "wirtschaft"),
+        ("Wirtschaftsumwelt", "umwelt"),
+        ("Umweltschutz", "umweltschutz"),
+        ("Umweltschutz", "umwelt"),
+        ("Umweltschutz", "schutz"),
+    ]
+    row = features.transform(Corpus.of([doc])).toarray()[0]
+    assert sum(span.value for span in spans) == pytest.approx(row.sum())
 
 
 def test_documents_without_text_have_no_spans():

@@ -86,6 +86,15 @@ def test_saved_frequencies_give_the_same_phrases(tmp_path):
         Phrases.load(tmp_path / "frequencies.txt", phrases.config)
 
 
+@pytest.mark.parametrize(
+    "text", ["key\t-9\n", "key\t3\na\t-1\n", "key\t3\na\t4\n", f"key\t{10**300}\n"]
+)
+def test_frequencies_that_cannot_be_are_refused(text, tmp_path):
+    (tmp_path / "frequencies.txt").write_text(text)
+    with pytest.raises(DataError, match="not within the number of documents"):
+        Phrases.load(tmp_path / "frequencies.txt", fitted("a b").config)
+
+
 def test_settings_are_checked():
     with pytest.raises(ValueError, match=r"phrase_language is one of en, de, .* not 'xx'"):
         PhraseConfig(phrase_language="xx")

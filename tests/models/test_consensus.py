@@ -16,6 +16,8 @@ from ontodex.errors import ConfigError, DataError, RunError
 from ontodex.models.baselines.lexical import LexicalConfig, LexicalSystem
 from ontodex.models.baselines.popularity import PopularityConfig, PopularitySystem
 from ontodex.models.consensus import Consensus, ConsensusConfig, merge_spans
+from ontodex.models.member_selection import measure_ndcg
+from ontodex.models.reranker import LabelCounts
 from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.ontology.open import write_ontology
 from ontodex.runs.folder import save_labels, write_manifest
@@ -294,6 +296,48 @@ def test_members_and_weights_are_selected_on_dev_and_saved(folders, tmp_path, ca
     np.testing.assert_array_equal(
         again.rank(dev, 4).probabilities, consensus.rank(dev, 4).probabilities
     )
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """A system that has a row of probabilities for each document, by its id."""
+
+    rows: np.ndarray
+
+    def rank(self, corpus: Corpus, k: int) -> Ranking:
+        return Ranking.top(self.rows[[int(id_) for id_ in corpus.ids]], k)
+
+
+def test_the_first_labels_are_ranked_again_if_that_helps_and_is_asked_for(caplog):
+    rng = np.random.default_rng(1)
+    n_docs, n_labels = 300, 40
+    share = np.linspace(0.3, 0.02, n_labels)
+    gold = rng.random((n_docs, n_labels)) < share
+    ids = [str(column) for column in range(n_labels)]
+    docs = Corpus.of(
+        Doc(str(row), {"text": "."}, labels=tuple(np.array(ids)[gold[row]]))
+        for row in range(n_docs)
+    )
+    labels = LabelSpace(tuple(ids), gold.sum(axis=0), n_docs)
+    half = np.arange(n_labels) < n_labels // 2  # each member knows one half of the labels
+    members = [
+        FakeMember(labels, TableModel(np.clip(0.3 + 0.4 * gold + noise, 0, 0.99)))
+        for noise in (
+            np.where(one, 0.1, 0.6) * rng.standard_normal(gold.shape) for one in (half, ~half)
+        )
+    ]
+    matrix = labels.gold(docs)
+    counts = LabelCounts.of(labels, matrix)
+    plain = Consensus.of(members, labels, join="best", rerank=False)
+    plain.select(docs, matrix, counts)
+    assert plain.reranker is None
+    again = Consensus.of(members, labels, join="best")
+    with caplog.at_level("INFO"):
+        again.select(docs, matrix, counts)
+    assert "ranking again: nDCG@5" in caplog.text
+    before, after = (measure_ndcg(matrix, model.rank(docs, 5)) for model in (plain, again))
+    assert after > before + 0.02
+    assert again.rank(docs, 40).k == 40
 
 
 def test_members_cannot_be_selected_without_labelled_dev_documents(folders):

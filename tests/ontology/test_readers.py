@@ -212,6 +212,14 @@ def test_variants_are_recognised_too(text, name, put):
     assert detect_format(put(text)) == name
 
 
+def test_a_table_of_ids_and_names_is_a_vocabulary_unless_an_id_repeats(put):
+    rows = "gnd:1-5\tAirport construction\ngnd:2-X\tHeat pump\n"
+    assert detect_format(put(rows)) == "annif-tsv"
+    assert read_ontology(put(rows)).name("gnd:2-X") == "Heat pump"
+    with pytest.raises(DataError, match="not a known ontology format"):
+        detect_format(put(rows + "gnd:1-5\tRunway\n"))
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_byte_order_mark_and_crlf_change_nothing(name, put):
     plain = read_ontology(put(FILES[name]))

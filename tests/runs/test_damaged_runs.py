@@ -153,6 +153,7 @@ CASES = {
     "digests that are numbers": (
         "popularity", "manifest.json", set_json("files", "labels.tsv", 3)
     ),
+    "a language that there is not": ("lexical", "manifest.json", set_json("languages", ["x"])),
     "documents that are no number": (
         "popularity", "manifest.json", set_json("train", "documents", "many")
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import pytest
 import requests
 from starlette.testclient import TestClient
 
+from attack.postgres import start_postgres
 from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.runs.recipe import train
 from ontodex.runs.run import load
@@ -26,6 +28,7 @@ from ontodex.serve.ranker import LocalRanker
 from ontodex.serve.run_metadata import RunMetadata
 from ontodex.serve.run_view import RunView
 from ontodex.serve.service import ServeConfig, Service
+from ontodex.serve.traces import Traces
 from ontodex.types import Corpus, Doc
 
 PATIENCE = 120  # seconds to wait for an answer: the machine may be busy with other tests
@@ -92,12 +95,13 @@ Launch = Callable[..., Server]
 @pytest.fixture
 def launch(run_folder: Path, tmp_path: Path) -> Iterator[Launch]:
     """Start `ontodex serve` with these arguments; processes left at the end are killed."""
+    numbers = itertools.count()
     with ExitStack() as stack:
 
         def start_process(
             *arguments: str, database: str | None = None, folder: Path = run_folder
         ) -> Server:
-            log = tmp_path / f"log-{len(list(tmp_path.iterdir()))}"
+            log = tmp_path / f"log-{next(numbers)}"
             where = database or str(tmp_path / "decisions.sqlite")
             command = [sys.executable, "-m", "ontodex", "serve", str(folder), "--port", "0"]
             process = subprocess.Popen(
@@ -117,6 +121,15 @@ def launch(run_folder: Path, tmp_path: Path) -> Iterator[Launch]:
         yield start_process
 
 
+@pytest.fixture
+def postgres() -> Iterator[str]:
+    """The URL of an empty database in a PostgreSQL of our own, where its programs are installed."""
+    with start_postgres() as url:
+        if url is None:
+            pytest.skip("no PostgreSQL here: apt-get install postgresql")
+        yield url
+
+
 Start = Callable[..., TestClient]
 
 
@@ -125,7 +138,12 @@ def start(served: RunView, tmp_path: Path) -> Iterator[Start]:
     """A client of a service with these settings; `runs` in place of the one small run."""
     with ExitStack() as stack:
 
-        def client(runs: dict[str, RunView] | None = None, **settings: Any) -> TestClient:
+        def client(
+            runs: dict[str, RunView] | None = None,
+            address: str = "testclient",
+            traces: Traces | None = None,
+            **settings: Any,
+        ) -> TestClient:
             settings.setdefault("database", str(tmp_path / "decisions.sqlite"))
             config = ServeConfig(**settings)
             runs = {"small": served} if runs is None else runs
@@ -136,12 +154,16 @@ def start(served: RunView, tmp_path: Path) -> Iterator[Start]:
                 batch=config.batch,
                 timeout=config.timeout,
                 observe=metrics.record_batch,
+                traces=traces,
             )
             keys = None if config.keys is None else ApiKeys(config.keys)
             database = Database.open(config.database)
-            service = Service(config, runs, database, keys, metrics, batcher)
+            service = Service(
+                config, runs, database, keys, metrics, batcher, traces=traces or Traces()
+            )
             app = build_application(service)
-            return stack.enter_context(TestClient(app, base_url="http://localhost"))
+            made = TestClient(app, base_url="http://localhost", client=(address, 50_000))
+            return stack.enter_context(made)
 
         yield client
 

@@ -48,6 +48,9 @@ def test_an_updated_run_is_served_after_a_reload_and_the_old_one_after_going_bac
     new = client.post("/runs/small/reload").json()
     assert (new["is_changed"], new["version"]) == (True, name_version(folder))
     assert best_label(client) == ["newt"]
+    batch = {"documents": [{"text": "newts brake in wet moss"}]}
+    annif = client.post("/v1/projects/small/suggest-batch?limit=1", json=batch)
+    assert [found["uri"] for found in annif.json()[0]["results"]] == ["newt"]
     assert client.get("/runs").json()["runs"][0]["version"] == new["version"]
     versions = client.get("/runs/small/versions").json()["versions"]
     assert [(one["version"], one["is_current"]) for one in versions] == [

@@ -67,6 +67,22 @@ DatabaseOption = Annotated[
 ]
 
 
+Proxies = Annotated[
+    list[str] | None,
+    Option(help="Address or network of that proxy (default loopback). Repeatable."),
+]
+ProxySecret = Annotated[
+    Path | None, Option(help="File with the secret that the proxy sends in X-Proxy-Secret.")
+]
+AllowedOrigins = Annotated[
+    list[str] | None,
+    Option(help="Site that may use /reconcile, such as OpenRefine's address. Repeatable."),
+]
+TracesAddress = Annotated[
+    str, Option(metavar="URL", help="OpenTelemetry collector (OTLP over HTTP) for traces.")
+]
+
+
 @app.command()
 def serve(
     runs: RunFolders,
@@ -77,16 +93,12 @@ def serve(
     database: ServedDatabase = "decisions.sqlite",
     keys: Annotated[Path | None, Option(help="File of `ontodex keys add`.")] = None,
     user_header: Annotated[str, Option(help="Header in which a proxy sends the user's name.")] = "",
-    proxy: Annotated[
-        list[str] | None, Option(help="Address of that proxy (default loopback). Repeatable.")
-    ] = None,
+    proxy: Proxies = None,
+    proxy_secret: ProxySecret = None,
     allowed_host: Annotated[
         list[str] | None, Option(help="Host name under which clients reach it. Repeatable.")
     ] = None,
-    allowed_origin: Annotated[
-        list[str] | None,
-        Option(help="Site that may use /reconcile, such as OpenRefine's address. Repeatable."),
-    ] = None,
+    allowed_origin: AllowedOrigins = None,
     max_body: Annotated[int, Option(help="Largest body of a request, in bytes.")] = 2_000_000,
     max_upload: Annotated[int, Option(help="Largest upload, in bytes.")] = 20_000_000,
     queue: Annotated[
@@ -97,6 +109,7 @@ def serve(
     watch: Annotated[
         float, Option(help="Seconds between two looks for new versions of the runs; 0 = never.")
     ] = 5.0,
+    traces: TracesAddress = "",
     device: Device = "cpu",
 ) -> None:
     """Serve runs over HTTP: REST, the REST API of Annif under /v1, and the curator's page.
@@ -117,6 +130,7 @@ def serve(
         keys=keys,
         user_header=user_header,
         proxies=tuple(proxy or ServeConfig.proxies),
+        proxy_secret=proxy_secret,
         allowed_hosts=tuple(allowed_host or ()),
         allowed_origins=tuple(allowed_origin or ()),
         max_body=max_body,
@@ -126,6 +140,7 @@ def serve(
         timeout=timeout,
         watch=watch,
         device=device,
+        traces=traces,
     )
     serve_runs(runs, config, ready=lambda address: typer.echo(f"serving on {address}"))
 

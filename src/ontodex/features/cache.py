@@ -131,7 +131,10 @@ def write_words(path: Path, words: tuple[str, ...]) -> None:
 
 def read_words(path: Path) -> tuple[str, ...]:
     """Return the lines of a file; only the line feed ends one, as a word may hold other ends."""
-    text = path.read_bytes().decode("utf-8")
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"the list of words cannot be read ({error})", path=path) from error
     if text and not text.endswith("\n"):
         raise DataError("the last line is cut off", path=path)
     return tuple(text.split("\n")[:-1])

@@ -144,10 +144,12 @@ class MatrixFeatures:
         words = [token for _, _, token in found]
         row = self._tfidf.transform(Tokens.of([words]))
         value = dict(zip(row.indices.tolist(), row.data.tolist(), strict=True))
+        pair = 1 if self.config.ngrams == 2 else -1  # its slot: a pair ends with its second word
         pieces = [
-            (found[i][0], found[i + more][1], column)  # a pair ends where its second word ends
+            # After a repeated title the second word comes earlier in the text.
+            (found[i][0], max(found[i][1], found[i + (slot == pair)][1]), column)
             for i, columns in enumerate(self._tfidf.find_columns(words).tolist())
-            for more, column in enumerate(columns)
+            for slot, column in enumerate(columns)
             if column >= 0
         ]
         times = Counter(column for _, _, column in pieces)

@@ -149,8 +149,10 @@ class Phrases:
         try:
             rows = [line.rsplit("\t", 1) for line in read_words(path)]
             (key, n_docs), *words = [(name, int(number)) for name, number in rows]
-        except (OSError, ValueError) as error:
+        except ValueError as error:
             raise DataError(f"not a list of word frequencies ({error})", path=path) from error
+        if not 0 <= n_docs < 2**53 or not all(0 <= n <= n_docs for _, n in words):
+            raise DataError("a frequency is not within the number of documents", path=path)
         return cls(config, n_docs, dict(words), key)
 
 

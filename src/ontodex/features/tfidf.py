@@ -5,7 +5,7 @@
     idf(t)      = ln((1 + n) / (1 + df(t))) + 1,  n training documents, df(t) of them have t
 
 The features come from the training documents: words first, then pairs of neighbouring words, each
-in the order of their characters.
+in the order of their characters. With `compounds` the parts of a compound count as words too.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
 from ontodex.errors import DataError
+from ontodex.features.compounds import MAX_PARTS, CompoundSplitter
 from ontodex.features.tokens import Tokens, check_count
 
 _BLOCK = 2**20  # tokens counted at a time, which keeps the peak memory low
@@ -35,6 +36,7 @@ class TfidfConfig:
     min_df: int = 2  # least number of training documents of a feature
     max_features: int = 0  # keep the most frequent ones; 0 = all
     ngrams: Literal[1, 2] = 1  # 2 adds pairs of neighbouring words
+    compounds: bool = False  # count the parts of compounds too, as in German or Finnish
     sublinear_tf: bool = True  # 1 + ln count instead of the count
     norm: bool = True  # rows of length 1
     max_length: int = 0  # first tokens of a document that count; 0 = all
@@ -98,9 +100,10 @@ class Tfidf:
         return csr_array(vstack([empty, *blocks], format="csr"))
 
     def find_columns(self, words: list[str]) -> NDArray[np.int64]:
-        """Return (tokens, 1 or 2): the column of each token, and of its pair with the next one.
+        """Return (tokens, slots): the columns of each token.
 
-        -1 stands for no column.
+        They are that of the token, with `ngrams` = 2 that of its pair with the next one, and with
+        `compounds` those of its parts. -1 stands for no column.
         """
         tokens = Tokens.of([words])
         tokens = tokens.cut(self.config.max_length)
@@ -120,6 +123,16 @@ class Tfidf:
         return {term: column for column, term in enumerate(self.terms[: self._n_words])}
 
     @cached_property
+    def _splitter(self) -> CompoundSplitter:
+        rarity = self.idf[: self._n_words].tolist()
+        return CompoundSplitter(dict(zip(self._words, rarity, strict=True)))
+
+    def _find_parts(self, word: str) -> list[int]:
+        """Return the columns of the parts of a compound, filled up with -1."""
+        columns = [self._words[part] for part in self._splitter.split(word)]
+        return columns + [_NONE] * (MAX_PARTS - len(columns))
+
+    @cached_property
     def _parts(self) -> dict[str, int]:
         """The words of pairs by number; they need not be features themselves."""
         parts = {word for pair in self.terms[self._n_words :] for word in pair.split(" ")}
@@ -134,15 +147,26 @@ class Tfidf:
         return first * len(self._parts) + second
 
     def _tables(self, words: tuple[str, ...]) -> list[Columns]:
-        """Return the column of each word id, and its number as part of a pair."""
+        """Return the column of each word id, its number in a pair, the columns of its parts."""
         known = [self._words] if self.config.ngrams == 1 else [self._words, self._parts]
-        return [np.array([d.get(word, _NONE) for word in words], np.int64) for d in known]
+        tables = [np.array([d.get(word, _NONE) for word in words], np.int64) for d in known]
+        if self.config.compounds:
+            parts = [self._find_parts(word) for word in words]
+            tables.append(np.array(parts, np.int64).reshape(-1, MAX_PARTS))
+        return tables
 
-    def _columns(self, offsets: Columns, columns: Columns, parts: Columns | None = None) -> Columns:
-        """Return the columns of tokens and, with `parts`, of their pairs."""
-        if parts is None:
-            return columns[:, None]
-        keys = _pair_keys(parts, offsets, len(self._parts))
+    def _columns(self, offsets: Columns, columns: Columns, *more: Columns) -> Columns:
+        """Return the columns of tokens, of their pairs, and of the parts of compounds."""
+        found = [columns[:, None]]
+        if self.config.ngrams == 2:
+            found.append(self._find_pairs(offsets, more[0])[:, None])
+        if self.config.compounds:
+            found.append(more[-1])
+        return np.concatenate(found, axis=1)
+
+    def _find_pairs(self, offsets: Columns, numbers: Columns) -> Columns:
+        """Return the column of the pair that each token begins."""
+        keys = _pair_keys(numbers, offsets, len(self._parts))
         place = np.searchsorted(self._pair_keys, keys)
         place[place == len(self._pair_keys)] = 0
         hit = (
@@ -150,7 +174,7 @@ class Tfidf:
             if not len(self._pair_keys)
             else keys == self._pair_keys[place]
         )
-        return np.stack([columns, np.where(hit, self._n_words + place, _NONE)], axis=1)
+        return np.where(hit, self._n_words + place, _NONE)
 
     def _rows(self, offsets: Columns, *numbers: Columns) -> csr_array:
         """Return the rows of some documents."""

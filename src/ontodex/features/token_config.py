@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from ontodex.config import check_range
 from ontodex.features.cache import pick_settings
 from ontodex.features.languages import (
     LANGUAGES,
@@ -35,9 +36,11 @@ class TokenConfig:
     punctuation: bool = False  # keep each punctuation mark as a token
     stop_words: str = ""  # drop those of a language (en, de, fi ...), or of each document's own
     lemmas: str = ""  # replace words by their lemmas (simplemma): a language, or own
+    title_weight: int = 1  # times that the first of several fields is read
     languages: tuple[str, ...] = ()  # of the documents, for `own`; [train] languages sets them
 
     def __post_init__(self) -> None:
+        check_range(self, 1, 100, "title_weight")
         if self.stop_words not in ("", OWN, *STOP_WORDS):
             known = ", ".join((OWN, *STOP_WORDS))
             raise ValueError(f"stop_words is one of {known}, not {self.stop_words!r}")

@@ -153,6 +153,8 @@ def find_doc_spans(doc: Doc, config: TokenConfig) -> list[tuple[int, int, str]]:
         starts[name] = start
         start += len(text) + 1
     names = [name for name in config.fields or doc.fields if name in doc.fields]
+    if len(names) > 1:
+        names = names[:1] * (config.title_weight - 1) + names
     config = _settle("\n".join(doc.fields[name] for name in names), config)
     return [
         (starts[name] + first, starts[name] + last, token)
@@ -299,6 +301,8 @@ def tokens_recipe(config: TokenConfig) -> dict[str, Any]:
     settings = pick_settings(TokenConfig, config if len(readings) > 1 else readings[0])
     if not settings["languages"]:  # folders that were prepared by version 0.1 have no such setting
         del settings["languages"]
+    if settings["title_weight"] == 1:  # nor this one
+        del settings["title_weight"]
     return {"tokens": VERSION, **settings}
 
 
@@ -309,11 +313,12 @@ def tokenise_corpus(corpus: Corpus, config: TokenConfig) -> Tokens:
         whole = find_parts(corpus.whole, recipe)
         if whole is not None:
             return from_parts(whole).take(corpus.rows)
-    return from_parts(
-        load_or_compute(
-            corpus, recipe, lambda: to_parts(tokenise_texts(corpus.texts(config.fields), config))
-        )
-    )
+
+    def tokenise_all() -> Parts:
+        texts = corpus.texts(config.fields, title_weight=config.title_weight)
+        return to_parts(tokenise_texts(texts, config))
+
+    return from_parts(load_or_compute(corpus, recipe, tokenise_all))
 
 
 def to_parts(tokens: Tokens) -> Parts:

@@ -102,7 +102,4 @@ class Vocabulary:
     @classmethod
     def load(cls, path: Path) -> Vocabulary:
         """Read back what `save` wrote."""
-        try:
-            return cls(("", "", *read_words(path)))
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"the vocabulary cannot be read ({error})", path=path) from error
+        return cls(("", "", *read_words(path)))

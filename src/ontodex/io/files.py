@@ -215,6 +215,15 @@ def open_regular(path: Path) -> io.BufferedReader:
         raise
 
 
+def get_stamp(path: Path) -> tuple[int, int] | None:
+    """Return what changes when a file is replaced, its time and inode; None if there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ino
+
+
 def hash_file(path: Path) -> str:
     """Return the SHA-256 of a file in hexadecimal."""
     with open_regular(path) as file:

@@ -13,45 +13,43 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ontodex.config import Table, check_least, dump
+from ontodex.config import check_least
 from ontodex.decide.calibrate import Calibration
 from ontodex.errors import ConfigError, DataError, RunError, UntrainedError
 from ontodex.io.files import write_text
 from ontodex.io.json_schema import load_json
-from ontodex.io.old_systems import name_system
 from ontodex.io.tensors import MAX_WEIGHT
-from ontodex.models import find_model
-from ontodex.models.interface import Describes, Explains, Model
+from ontodex.models.interface import Describes, Explains
 from ontodex.models.joins import JOINS, Join, compute_evidence, compute_probability
 from ontodex.models.member_selection import (
+    MIN_GAIN,
     CandidateTable,
     JoinedScores,
     Selection,
     measure_latency,
+    measure_ndcg,
     select_members,
     tune_weights,
 )
+from ontodex.models.members import FittedMember, Member, copy_member, find_system, read_member
+from ontodex.models.reranker import FIRST, LabelCounts, Reranker
 from ontodex.ontology.levels import compute_label_levels
-from ontodex.ontology.open import read_ontology
-from ontodex.runs.folder import load_config, load_labels, save_labels, verify_folder
-from ontodex.types import Corpus, Doc, LabelSpace, Ontology, Ranking
+from ontodex.runs.folder import load_config, verify_folder
+from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 from ontodex.types.answers import Illustration, Span
 
 logger = logging.getLogger(__name__)
 
 EXPONENTS = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0)  # tried for each member on dev
-# The files of a member's run folder that loading needs; the others are about its training.
-MEMBER_FILES = ("config.toml", "labels.tsv", "ontology.json", "model")
 # Only training reads the paths; the folders are copied, so paths are not stored.
 _READ_IN_TRAINING = {"stored": False, "path": True}
 
@@ -67,6 +65,7 @@ class ConsensusConfig:
     # equal: 1 each (the paper); dev: chosen on dev; select: members and weights chosen on dev
     weights: Literal["equal", "dev", "select"] = "equal"
     max_latency: float = 0.0  # select: ms for one document, all members together; 0 = any
+    rerank: bool = True  # select: a model fitted on dev ranks the first labels again, if it helps
     depth: int = 100  # ranks taken from each member
 
     def __post_init__(self) -> None:
@@ -84,87 +83,13 @@ class _ConsensusJson:
     weights: tuple[float, ...]
     calibration: Calibration
     join: Join = "any"
+    rerank: Calibration | None = None  # of the reranker, where there is one
 
     def __post_init__(self) -> None:
         if self.depth < 1 or not self.weights:
             raise ValueError("a consensus has a depth of at least 1 and one weight for each member")
         if not all(0 <= weight <= MAX_WEIGHT for weight in self.weights):
             raise ValueError(f"weights must be in [0, {MAX_WEIGHT:g}]")
-
-
-class Member(Protocol):
-    """A trained system in its run folder, with its own label space."""
-
-    @property
-    def folder(self) -> Path: ...
-    @property
-    def labels(self) -> LabelSpace: ...
-    @property
-    def model(self) -> Model: ...
-
-
-@dataclass(frozen=True, eq=False)
-class StoredMember:
-    """A member read from a folder."""
-
-    folder: Path
-    labels: LabelSpace
-    model: Model
-
-
-@dataclass(frozen=True, eq=False)
-class FittedMember:
-    """A member that was trained in this process and has no run folder of its own."""
-
-    labels: LabelSpace
-    model: Model
-    name: str  # of its system
-    settings: Table  # those that differ from the defaults
-
-    @property
-    def folder(self) -> Path:
-        return Path(self.name)
-
-    def write(self, folder: Path) -> None:
-        """Write what `read_member` reads. The ontology is that of the consensus."""
-        (folder / "model").mkdir(parents=True, exist_ok=True)
-        table = {"name": self.name, **self.settings}  # only its name is read again
-        write_text(folder / "config.toml", dump({"model": table}))
-        save_labels(self.labels, folder / "labels.tsv")
-        self.model.save(folder / "model")
-
-
-def find_system(folder: Path) -> type[Model]:
-    """Return the class of the system in a run folder or in a copy inside a consensus."""
-    name = name_system(load_config(folder).get("model", {}))
-    if not isinstance(name, str):
-        raise RunError(f"{folder}/config.toml: [model] has no name")
-    return find_model(name)
-
-
-def read_member(folder: Path, *, device: str, ontology: Ontology | None = None) -> StoredMember:
-    """Load the system of a run folder or of a copy inside a consensus.
-
-    A folder without an ontology of its own takes the given one.
-    """
-    vocabulary = folder / "ontology.json"
-    if vocabulary.exists():
-        ontology = read_ontology(vocabulary, "json")
-    labels = load_labels(folder / "labels.tsv", ontology)
-    return StoredMember(
-        folder, labels, find_system(folder).load(folder / "model", labels, device=device)
-    )
-
-
-def copy_member(folder: Path, target: Path) -> None:
-    """Copy the files of a run folder that `read_member` needs."""
-    target.mkdir(parents=True, exist_ok=True)
-    for part in MEMBER_FILES:
-        source = folder / part
-        if source.is_dir():
-            shutil.copytree(source, target / part, dirs_exist_ok=True)
-        elif source.exists():
-            shutil.copyfile(source, target / part)
 
 
 class Consensus:
@@ -178,6 +103,7 @@ class Consensus:
         self.members: Sequence[Member] = ()
         self.weights: NDArray[np.float64] = np.empty(0)
         self.calibration = Calibration.identity()
+        self.reranker: Reranker | None = None
         self._labels: LabelSpace | None = None
         self._columns: list[NDArray[np.int64]] = []  # each member's columns in our label space
         self._has_label: NDArray[np.bool_] = np.empty((0, 0), np.bool_)  # (members, our columns)
@@ -189,10 +115,15 @@ class Consensus:
         labels: LabelSpace,
         *,
         weights: Sequence[float] = (),
-        join: Join = "any",
+        join: Join | Literal["best"] = "any",
+        rerank: bool = True,
     ) -> Self:
-        """Combine loaded runs; without `weights` and `join`, as the paper does."""
-        model = cls(ConsensusConfig(join=join))
+        """Combine loaded runs; without `weights` and `join`, as the paper does.
+
+        `join` = "best" and `rerank` are for `select`.
+        """
+        rule: Literal["select", "equal"] = "select" if join == "best" else "equal"
+        model = cls(ConsensusConfig(join=join, weights=rule, rerank=rerank))
         model._set_members(members, labels, np.array(weights or [1.0] * len(members)))
         return model
 
@@ -239,11 +170,14 @@ class Consensus:
         if self.config.weights == "dev":
             self.fit_weights(dev, gold)
         elif self.config.weights == "select":
-            self._select(dev, gold)
+            self.select(dev, gold, LabelCounts.of(labels, labels.gold(train)))
 
     def rank(self, corpus: Corpus, k: int) -> Ranking:
         found = self._collect(corpus, max(k, self.config.depth))
-        return self.calibration.apply(self._combine(found, self.weights, k))
+        if self.reranker is None:
+            return self.calibration.apply(self._combine(found, self.weights, k))
+        ranking = self.calibration.apply(self._combine(found, self.weights, max(k, FIRST)))
+        return self.reranker.rank(ranking, found).cut(k)
 
     def _collect(self, corpus: Corpus, depth: int) -> list[csr_array]:
         """Return each member's probabilities (documents, our columns)."""
@@ -284,8 +218,11 @@ class Consensus:
         self.weights, _ = tune_weights(scores, np.ones(len(self.members)), EXPONENTS)
         self.calibrate(found, gold)
 
-    def _select(self, dev: Corpus, gold: csr_array) -> None:
-        """Keep the members that help on dev, with their weights; log what each adds."""
+    def select(self, dev: Corpus, gold: csr_array, counts: LabelCounts) -> Selection:
+        """Keep the members that help on dev, with their weights; log and return what each adds.
+
+        `counts` are those of the training documents.
+        """
         if not len(dev):
             raise DataError(
                 "no dev document has a label, so members cannot be chosen",
@@ -309,7 +246,12 @@ class Consensus:
             100 * selection.score,
         )  # fmt: skip
         self._keep(selection)
-        self.calibrate([found[member] for member in selection.chosen], gold)
+        self.calibrate(
+            [found[member] for member in selection.chosen],
+            gold,
+            counts if self.config.rerank else None,
+        )
+        return selection
 
     def _keep(self, selection: Selection) -> None:
         """Keep only the chosen members, with the chosen join and weights."""
@@ -319,16 +261,38 @@ class Consensus:
         weights = np.array([selection.weights[member] for member in selection.chosen])
         self._set_members(members, self._labels, weights)
 
-    def calibrate(self, found: Sequence[csr_array], gold: csr_array) -> Ranking:
+    def calibrate(
+        self, found: Sequence[csr_array], gold: csr_array, counts: LabelCounts | None = None
+    ) -> Ranking:
         """Calibrate on the members' probabilities (documents, our columns) for documents that they
-        were not trained on; return the calibrated ranking of these documents."""
+        were not trained on; return the calibrated ranking of these documents.
+
+        With the counts of the training documents, a model that ranks the first labels again is
+        fitted too, and kept if cross-validation says that it helps.
+        """
         ranking = self._combine(found, self.weights, self.config.depth)
         self.calibration = Calibration.fit(ranking, gold)
-        return self.calibration.apply(ranking)
+        ranking = self.calibration.apply(ranking)
+        if counts is None or not gold.nnz:
+            return ranking
+        reranker, ranked = Reranker.fit(ranking, found, gold, counts)
+        before, after = (measure_ndcg(gold, one) for one in (ranking, ranked))
+        logger.info("ranking again: nDCG@5 %.2f instead of %.2f", 100 * after, 100 * before)
+        if after < before + MIN_GAIN:
+            return ranking
+        self.reranker = reranker
+        return ranked
 
-    def replace_members(self, members: Sequence[Member], labels: LabelSpace) -> None:
-        """Take other trainings of the same systems; weights and calibration stay."""
+    def replace_members(
+        self, members: Sequence[Member], labels: LabelSpace, counts: LabelCounts
+    ) -> None:
+        """Take other trainings of the same systems; weights and calibration stay.
+
+        `counts` are those of the documents that the members have learned now.
+        """
         self._set_members(members, labels, self.weights)
+        if self.reranker is not None:
+            self.reranker = replace(self.reranker, counts=counts)
 
     def explain(self, doc: Doc, column: int) -> Sequence[Span]:
         """Return the spans of all members that explain, scaled to the weights of the members."""
@@ -357,6 +321,9 @@ class Consensus:
             "weights": self.weights.tolist(),
             "calibration": self.calibration.to_json(),
         }
+        if self.reranker is not None:
+            table["rerank"] = self.reranker.calibration.to_json()
+            self.reranker.save(folder)
         write_text(folder / "consensus.json", json.dumps(table) + "\n")
         for number, member in enumerate(self.members):
             copy = folder / "members" / str(number)
@@ -396,6 +363,8 @@ class Consensus:
         ]
         model._set_members(members, labels, weights)
         model.calibration = about.calibration
+        if about.rerank is not None:
+            model.reranker = Reranker.load(folder, labels, len(weights), about.rerank)
         return model
 
 

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ontodex.evaluation.ranking import count_gold_labels, ndcg
+from ontodex.evaluation.ranking import count_gold_labels, ndcg, score_documents
 from ontodex.models.interface import Model
 from ontodex.models.joins import JOINS, Join, compute_evidence
-from ontodex.types import Corpus
+from ontodex.types import Corpus, Ranking
 
 Floats = NDArray[np.float64]
 
@@ -239,6 +239,11 @@ def tune_weights(
                 if tried.any() and (score := scores.score(tried)) > best_score:
                     best, best_score, has_changed = tried, score, True
     return best, best_score
+
+
+def measure_ndcg(gold: csr_array, ranking: Ranking) -> float:
+    """Return the mean nDCG@5 over the documents that have gold labels."""
+    return float(np.nanmean(score_documents(ndcg, _CUT, gold, ranking))) if gold.nnz else 0.0
 
 
 def measure_latency(model: Model, corpus: Corpus) -> float:

@@ -72,6 +72,13 @@ def _are_edges(lines: list[str]) -> bool:
     return bool(lines) and (not has_spaces or any(child in parents for _, child in pairs))
 
 
+def _are_named_ids(lines: list[str]) -> bool:
+    """Return whether each line is an id without spaces, a tab and a name, with no id twice."""
+    rows = [line.split("\t") for line in lines]
+    ids = {row[0] for row in rows if len(row) == 2 and row[1].strip()}
+    return len(ids) == len(rows) > 0 and not any(re.search(r"\s", one) for one in ids)
+
+
 # In the order of detection: the first format whose signature matches is taken.
 _SIGNATURES: dict[str, Callable[[str, list[str]], bool]] = {
     "mesh-xml": lambda head, lines: _xml_root(head) == "DescriptorRecordSet",
@@ -91,9 +98,9 @@ _SIGNATURES: dict[str, Callable[[str, list[str]], bool]] = {
     "mesh-trees": lambda head, lines: bool(lines) and all(
         mesh.TREE_NUMBER.fullmatch(line.rpartition(";")[2]) for line in lines
     ),
-    "annif-tsv": lambda head, lines: bool(lines) and all(
+    "annif-tsv": lambda head, lines: (bool(lines) and all(
         re.match(r"<[^<>\t]+>\t", line) for line in lines
-    ),
+    )) or (not _are_edges(lines) and _are_named_ids(lines)),
     "annif-csv": lambda head, lines: bool(lines) and bool(
         {"uri"} < set(lines[0].replace('"', "").split(","))
     ),

@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from ontodex.errors import RunError
 from ontodex.features.languages import (
+    LANGUAGES,
     find_foreign_language,
     find_languages,
     guess_languages,
@@ -54,7 +56,10 @@ def prefer_languages(ontology: Ontology, languages: Iterable[str]) -> Ontology:
 
 def get_languages(about: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the languages in the manifest of a run; none for a run of version 0.2 or earlier."""
-    return tuple(about.get("languages", ()))
+    languages = tuple(about.get("languages", ()))
+    if unknown := [language for language in languages if language not in LANGUAGES]:
+        raise RunError(f"manifest.json: {unknown[0][:50]!r} is no code of a language")
+    return languages
 
 
 def warn_foreign(corpus: Corpus, languages: tuple[str, ...]) -> None:

@@ -17,7 +17,7 @@ from datetime import date
 from pathlib import Path
 
 from ontodex.errors import ConfigError
-from ontodex.io.files import write_text
+from ontodex.io.files import get_stamp, write_text
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class ApiKeys:
     """The keys of a file; changes of the file take effect at the next request."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._stamp = path, _stat(path)
+        self._path, self._stamp = path, get_stamp(path)
         self._rows = _read(path)
         if not self._rows:
             raise ConfigError(f"{path}: no keys", hint=f"ontodex keys add {path} NAME")
@@ -81,7 +81,7 @@ class ApiKeys:
 
     def _reload(self) -> None:
         """Read the file again if it changed. With a missing or damaged file no key is valid."""
-        stamp = _stat(self._path)
+        stamp = get_stamp(self._path)
         if stamp == self._stamp:
             return
         self._stamp = stamp
@@ -89,16 +89,7 @@ class ApiKeys:
             self._rows = _read(self._path)
         except ConfigError as error:
             self._rows = {}
-            logger.error("%s; no key is valid until the file is replace_surrogates", error)
-
-
-def _stat(path: Path) -> tuple[int, int] | None:
-    """Return modification time and inode; None if there is no file."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_ino
+            logger.error("%s; no key is valid until the file is repaired", error)
 
 
 def _hash(key: str) -> str:

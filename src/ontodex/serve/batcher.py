@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from ontodex.errors import OntodexError
 from ontodex.serve.ranker import Ranker
+from ontodex.serve.traces import Traces
 from ontodex.types import Doc
 from ontodex.types.answers import PredictionResult
 
@@ -60,6 +61,7 @@ class _Job:
     run: str
     docs: Sequence[Doc]
     work: Callable[[Ranker], Any] | None = None
+    trace: Any = None
     answer: Future[Any] = field(default_factory=Future)
 
     @property
@@ -78,7 +80,9 @@ class Batcher:
         batch: int = 64,
         timeout: float = 30.0,
         observe: Callable[[int, float], None] = lambda n_docs, seconds: None,
+        traces: Traces | None = None,
     ) -> None:
+        self._traces = traces or Traces()
         self._runs, self._batch, self._timeout, self._observe = runs, batch, timeout, observe
         self.capacity = capacity
         self._jobs: deque[_Job] = deque()
@@ -131,6 +135,7 @@ class Batcher:
             if self._waiting and has_no_room:
                 raise self.make_full_error()
             self._waiting += job.size
+            job.trace = self._traces.begin_rank(len(job.docs))
             self._jobs.append(job)
         self._start(_BatchTask(self))
         try:
@@ -176,6 +181,11 @@ class Batcher:
         run = self._runs.get(first.run)
         if run is None:
             raise RetiredRunError
+        with self._traces.trace_batch(first.run, [job.trace for job in jobs]):
+            self._answer(jobs, run)
+
+    def _answer(self, jobs: Sequence[_Job], run: Ranker) -> None:
+        first = jobs[0]
         if first.work is not None:
             first.answer.set_result(first.work(run))
             return

@@ -33,7 +33,7 @@ from ontodex.serve.database_tables import (
     get_time,
     insert_decision,
     insert_documents,
-    insert_imported_labels,
+    insert_labels,
     move_decisions,
     select_decisions,
     select_documents,
@@ -128,7 +128,7 @@ class Database:
         with self._begin_write() as connection:
             numbers = insert_documents(connection, docs, batch=batch, user=user, project=project)
             by_number = dict(zip(numbers, docs, strict=True))
-            insert_imported_labels(connection, by_number, run=run, user=user)
+            insert_labels(connection, by_number, run=run, user=user, is_imported=True)
             return numbers
 
     def get_document(self, number: int) -> Row:
@@ -431,9 +431,8 @@ class Database:
         """Add documents with their labels as decided and done, in one transaction."""
         with self._begin_write() as connection:
             numbers = insert_documents(connection, docs, batch=batch, user=user, project=project)
-            for number, doc in zip(numbers, docs, strict=True):
-                for label in doc.labels:
-                    insert_decision(connection, NewDecision(number, label, "add", run), user)
+            by_number = dict(zip(numbers, docs, strict=True))
+            insert_labels(connection, by_number, run=run, user=user, is_imported=False)
             done = {"state": "done", "done_at": get_time(), "done_by": user}
             is_new = documents.c.number.in_(numbers)
             connection.execute(documents.update().where(is_new).values(done))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,20 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine, make_url
 
 from ontodex.errors import ConfigError
+
+SETUP_LOCK = 1_869_509_615  # any number that all replicas share
+
+
+@contextmanager
+def begin_alone(engine: Engine) -> Iterator[Connection]:
+    """Begin a transaction that waits for others of this function, in all processes.
+
+    Replicas that start together create the same tables and projects. SQLite has one writer anyway.
+    """
+    with engine.execution_options(writes=True).begin() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(SETUP_LOCK)))
+        yield connection
 
 
 def connect(location: str) -> Engine:

@@ -24,6 +24,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from ontodex.errors import OntodexError
+from ontodex.serve.database_connection import begin_alone
 from ontodex.serve.json_limits import check_document
 from ontodex.serve.stored_rows import DamagedRowError, decode_answer, decode_document
 from ontodex.types import Doc
@@ -215,6 +216,8 @@ def insert_documents(
     """Add open documents and return their numbers; a DataError if one cannot be stored."""
     for doc in docs:
         check_document(doc)
+    if project is not None:
+        _hold_project(connection, project)
     rows = [
         {
             "id": doc.id,
@@ -233,18 +236,35 @@ def insert_documents(
     return list(connection.execute(insert, rows).scalars())
 
 
-def insert_imported_labels(
-    connection: Connection, docs: Mapping[int, Doc], *, run: str | None, user: str
+def _hold_project(connection: Connection, project: int) -> None:
+    """Keep a project until the transaction ends; raise UnknownRowError if there is none.
+
+    Another replica may be about to remove an empty project.
+    """
+    query = sa.select(projects.c.id).where(projects.c.id == project)
+    if connection.execute(query.with_for_update(read=True)).first() is None:
+        raise UnknownRowError(f"there is no project {project}")
+
+
+def insert_labels(
+    connection: Connection,
+    docs: Mapping[int, Doc],
+    *,
+    run: str | None,
+    user: str,
+    is_imported: bool,
 ) -> None:
-    """Write the labels of new documents, by number, as decisions that were imported."""
+    """Write the labels of new documents, by number, as decisions."""
     common = {"verdict": "add", "user": user, "time": get_time(), "run": run}
     rows = [
         {"document": number, "label": label, **common}
         for number, doc in docs.items()
         for label in doc.labels
     ]
-    if rows:
-        ids = connection.execute(decisions.insert().returning(decisions.c.id), rows).scalars()
+    if not rows:
+        return
+    ids = connection.execute(decisions.insert().returning(decisions.c.id), rows).scalars().all()
+    if is_imported:
         connection.execute(imports.insert(), [{"decision": id_} for id_ in ids])
 
 
@@ -327,7 +347,7 @@ def move_decisions(
 
 def create_tables(engine: Engine) -> dict[str, str]:
     """Create missing tables, and return the database's format and id."""
-    with engine.execution_options(writes=True).begin() as connection:
+    with begin_alone(engine) as connection:
         if sa.inspect(connection).has_table("about"):
             is_old = (about.c.key == "format") & (about.c.value == "1")
             if connection.execute(sa.select(about).where(is_old)).first() is not None:

@@ -19,9 +19,10 @@ from typing import NamedTuple
 from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ontodex.serve.api_keys import is_valid_name
 from ontodex.serve.problems import Problem, convert_error
 from ontodex.serve.service import Service
+from ontodex.serve.traces import Finish
+from ontodex.serve.trusted_proxy import TrustedProxy
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +70,11 @@ class RequestGuard:
         self._app, self._service, self._config = app, service, service.config
         self._n_refused, self._log_refusals_at = 0, 0.0
         self._is_allowed_host = lru_cache(maxsize=256)(self._check_host)
+        config = service.config
+        self._proxy = TrustedProxy(
+            config.proxies, user_header=config.user_header, secret_file=config.proxy_secret
+        )
+        self._unique_headers = {b"host", *self._proxy.headers}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -79,9 +85,18 @@ class RequestGuard:
             await send({"type": "websocket.close", "code": 1008})
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        started, status = time.perf_counter(), 500
         if scope["method"] == "HEAD":  # answered as GET; uvicorn omits the body
             scope = {**scope, "method": "GET"}
+        traced = self._service.traces.trace_request(
+            scope["method"], scope["path"], self._find_trace(scope)
+        )
+        with traced as finish:
+            await self._answer_and_record(scope, receive, send, finish)
+
+    async def _answer_and_record(
+        self, scope: Scope, receive: Receive, send: Send, finish: Finish
+    ) -> None:
+        started, status = time.perf_counter(), 500
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status
@@ -106,14 +121,19 @@ class RequestGuard:
                 await problem.to_response()(scope, receive, send_with_headers)
         finally:
             self._record(scope, status, time.perf_counter() - started)
+            finish(get_route(scope), status)
+
+    def _find_trace(self, scope: Scope) -> dict[str, str]:
+        """Return the headers that name the trace of which a request is a part, from the proxy."""
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        if b"traceparent" not in headers or not self._is_from_proxy(scope, headers):
+            return {}
+        return {"traceparent": headers[b"traceparent"].decode("latin-1")}
 
     def _check(self, scope: Scope) -> None:
         """Raise a Problem if the request must not reach the routes."""
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
-            # A proxy may have checked the other one.
-            close = {"connection": "close"}
-            raise Problem(400, "the request has more than one Host header", headers=close)
+        self._check_unique(scope)
         host = headers.get(b"host", b"").decode("latin-1")
         if not self._is_allowed_host(host):
             raise Problem(
@@ -129,17 +149,20 @@ class RequestGuard:
         if (user := self._authenticate(scope, headers)) is not None:
             scope.setdefault("state", {})["user"] = user
         elif scope["path"] not in OPEN and not scope["path"].startswith(OPEN_FOLDER):
-            raise Problem(
-                401,
-                "this service needs a key",
-                hint="send Authorization: Bearer KEY, or POST /login",
-                headers={"www-authenticate": "Bearer"},
-            )
-        if _needs_models(scope):
-            if self._service.is_stopping:
-                raise Problem(503, "the service is stopping", headers={"retry-after": "5"})
-            if self._service.batcher.is_full:
-                raise convert_error(self._service.batcher.make_full_error())
+            raise self._make_unauthorized()
+        # Requests that come while the service stops are answered: they are few, because it has
+        # closed its port, and closes each connection after its answer.
+        if _needs_models(scope) and self._service.batcher.is_full:
+            raise convert_error(self._service.batcher.make_full_error())
+
+    def _check_unique(self, scope: Scope) -> None:
+        """Refuse a second header of a kind that a proxy checks or sets: it may mean the other."""
+        found = [name for name, _ in scope["headers"] if name in self._unique_headers]
+        for name in self._unique_headers:
+            if found.count(name) > 1:
+                close = {"connection": "close"}
+                title = name.decode().title()
+                raise Problem(400, f"the request has more than one {title} header", headers=close)
 
     def _may_cross_sites(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
         """Return whether another site may send this request: OpenRefine's page, to /reconcile.
@@ -170,19 +193,26 @@ class RequestGuard:
 
     def _authenticate(self, scope: Scope, headers: dict[bytes, bytes]) -> User | None:
         """Return the user by proxy header, key or loopback; None if a key is missing or unknown."""
-        config = self._config
-        from_proxy = bool(scope.get("client")) and scope["client"][0] in config.proxies
+        from_proxy = self._is_from_proxy(scope, headers)
         if from_proxy and headers.get(b"x-forwarded-proto") == b"https":
             scope["scheme"] = "https"  # the login's cookie is then marked Secure
-        if from_proxy and config.user_header:
-            user = headers.get(config.user_header.lower().encode(), b"")
-            name = user.decode("utf-8", "replace")
-            if is_valid_name(name):
-                return User(name, "proxy")
+        if from_proxy and (name := self._proxy.read_user(headers)) is not None:
+            return User(name, "proxy")
         if self._service.keys is None:
-            return None if config.user_header else User("local", "loopback")
+            return None if self._proxy.names_users else User("local", "loopback")
         owner = self._service.keys.find_name(_read_key(headers))
         return None if owner is None else User(owner, "key")
+
+    def _is_from_proxy(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
+        address = scope["client"][0] if scope.get("client") else None
+        return self._proxy.has_sent(address, headers)
+
+    def _make_unauthorized(self) -> Problem:
+        if self._service.keys is None:
+            return Problem(401, "the request names no user: send it through the proxy")
+        hint = "send Authorization: Bearer KEY, or POST /login"
+        headers = {"www-authenticate": "Bearer"}
+        return Problem(401, "this service needs a key", hint=hint, headers=headers)
 
     def _get_max_bytes(self, scope: Scope) -> int:
         """Return the largest allowed body in bytes."""
@@ -242,8 +272,7 @@ class RequestGuard:
         return count_and_receive
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
-        # The template, not the path: paths and queries may contain text of a document.
-        route = getattr(scope.get("route"), "path", "other")
+        route = get_route(scope)
         self._service.metrics.record_request(scope["method"], route, status, seconds)
         if status == 429:
             self._log_refusals()
@@ -264,6 +293,11 @@ class RequestGuard:
         if (now := time.monotonic()) >= self._log_refusals_at:
             logger.warning("refused", extra={"fields": {"requests": self._n_refused}})
             self._n_refused, self._log_refusals_at = 0, now + 1
+
+
+def get_route(scope: Scope) -> str:
+    """Return the template of the path: paths and queries may contain text of a document."""
+    return getattr(scope.get("route"), "path", "other")
 
 
 def _needs_models(scope: Scope) -> bool:

@@ -129,8 +129,12 @@ def install_handlers(app: FastAPI) -> None:
 
     async def handle_database_error(_: Request, error: Exception) -> Response:
         logger.error("the database failed: %s", type(error).__name__)
-        detail = "the database did not answer; nothing was written"
-        return Problem(503, detail, headers={"retry-after": "5"}).to_response()
+        # A connection that breaks during the commit leaves it unknown whether it was written.
+        hint = "send it again; a decision with the same request_id is written once"
+        problem = Problem(
+            503, "the database did not answer", hint=hint, headers={"retry-after": "5"}
+        )
+        return problem.to_response()
 
     async def handle_bug(_: Request, error: Exception) -> Response:
         return Problem(500, "an error in the service; its log has the details").to_response()

@@ -1,20 +1,23 @@
 """Projects: a vocabulary, its queue of documents, and the people who decide.
 
 Runs with the same vocabulary share a project, so concepts of two vocabularies never meet on one
-document. Databases of format 1 had one queue for all: `adopt` gives each of its documents to the
-project of the run that was used for it. A document with decisions of two vocabularies becomes two.
+document. Nothing is kept in memory: another replica may change a project at any time.
+
+Databases of format 1 had one queue for all: `adopt` gives each of its documents to the project of
+the run that was used for it. A document with decisions of two vocabularies becomes two.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from ontodex.serve.database_connection import begin_alone
 from ontodex.serve.database_tables import (
     HIDDEN,
     ConflictError,
@@ -39,9 +42,13 @@ class Projects:
 
     def open(self, vocabulary: str, name: str) -> int:
         """Return the project of a vocabulary, by its digest; a new one gets this name."""
-        with self._begin_write() as connection:
-            query = sa.select(projects.c.id).where(projects.c.vocabulary == vocabulary)
+        query = sa.select(projects.c.id).where(projects.c.vocabulary == vocabulary)
+        with self._engine.begin() as connection:
             found = connection.execute(query).scalar()
+        if found is not None:
+            return int(found)
+        with begin_alone(self._engine) as connection:
+            found = connection.execute(query).scalar()  # another replica may have been first
             if found is not None:
                 return int(found)
             row = {"vocabulary": vocabulary, "name": name, "time": get_time()}
@@ -86,12 +93,10 @@ class Projects:
 
         An empty project of that version is removed; one with documents is a conflict.
         """
-        with self._begin_write() as connection:
-            other = connection.execute(
-                sa.select(projects.c.id).where(
-                    projects.c.vocabulary == vocabulary, projects.c.id != id_
-                )
-            ).scalar()
+        with begin_alone(self._engine) as connection:
+            is_other = (projects.c.vocabulary == vocabulary) & (projects.c.id != id_)
+            query = sa.select(projects.c.id).where(is_other)
+            other = connection.execute(query.with_for_update()).scalar()  # see _hold_project
             if other is not None:
                 own = sa.select(sa.func.count()).where(documents.c.project == other)
                 if connection.execute(own).scalar_one():
@@ -111,14 +116,16 @@ class Projects:
         with self._begin_write() as connection:
             _update(connection, id_, values)
 
-    def find(self, numbers: Sequence[int]) -> dict[int, int | None]:
-        """Return the project of each document that exists."""
-        columns = documents.c.number, documents.c.project
-        query = sa.select(*columns).where(
-            documents.c.number.in_(numbers), documents.c.state.not_in(HIDDEN)
+    def find_vocabulary(self, number: int) -> tuple[int | None, str | None] | None:
+        """Return the project of a document and its vocabulary; None if there is no document."""
+        own = projects.c.id == documents.c.project
+        query = sa.select(documents.c.project, projects.c.vocabulary).where(
+            documents.c.number == number, documents.c.state.not_in(HIDDEN)
         )
         with self._engine.begin() as connection:
-            return {row.number: row.project for row in connection.execute(query)}
+            found = connection.execute(query.select_from(documents.outerjoin(projects, own)))
+            row = found.first()
+        return None if row is None else (row.project, row.vocabulary)
 
     def adopt(self, project_of_run: Mapping[str, int]) -> None:
         """Give every document without a project to that of the runs that were used for it.
@@ -126,7 +133,7 @@ class Projects:
         One that no known run was used for goes to the project of the first run.
         """
         first = next(iter(project_of_run.values()))
-        with self._begin_write() as connection:
+        with begin_alone(self._engine) as connection:
             query = sa.select(documents.c.number).where(documents.c.project.is_(None))
             numbers = list(connection.execute(query).scalars())
             for number in numbers:

@@ -26,7 +26,7 @@ class Quarantine:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self.n_documents = 0
+        self.n_documents = 0  # at the last count; another replica may have set more aside
         self.decisions: dict[int, str] = {}  # id: reason, of those seen since the start
 
     def recheck(self) -> None:
@@ -52,6 +52,12 @@ class Quarantine:
         for number in new:
             fields = {"document": number, "reason": damaged[number]}
             logger.warning("quarantined a document", extra={"fields": fields})
+
+    def count_documents(self) -> int:
+        """Return how many documents are set aside, by all replicas."""
+        with self._engine.begin() as connection:
+            self._count(connection)
+        return self.n_documents
 
     def list_documents(self, *, after: int, limit: int) -> list[dict[str, Any]]:
         """Return number, id, batch and reason of the documents that were set aside."""

@@ -12,13 +12,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ontodex.errors import OntodexError, RunError
-from ontodex.io.files import hash_file
+from ontodex.io.files import get_stamp, hash_file
 from ontodex.runs.versions import NAME_LENGTH, restore_version
 from ontodex.serve.model_process import ModelProcess
 from ontodex.serve.ranker import Ranker
@@ -85,16 +84,9 @@ async def watch_folders(service: Service) -> None:
 
 
 def _stat_manifests(service: Service) -> dict[str, tuple[int, int] | None]:
-    return {name: _stat(run.metadata.folder) for name, run in service.runs.items()}
-
-
-def _stat(folder: Path) -> tuple[int, int] | None:
-    """Return what changes with the manifest of a folder; None if there is none."""
-    try:
-        found = os.stat(folder / "manifest.json")
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino
+    return {
+        name: get_stamp(run.metadata.folder / "manifest.json") for name, run in service.runs.items()
+    }
 
 
 def _find_changed(service: Service) -> list[str]:

@@ -26,6 +26,8 @@ from ontodex.serve.problems import Problem, make_not_found
 from ontodex.serve.ranker import LocalRanker, Ranker
 from ontodex.serve.run_metadata import OntologyIndex, RunMetadata
 from ontodex.serve.run_view import RunView, make_url_name
+from ontodex.serve.traces import Traces, open_traces
+from ontodex.serve.trusted_proxy import read_network
 
 if TYPE_CHECKING:
     from ontodex.serve.middleware import User
@@ -45,7 +47,8 @@ class ServeConfig:
     database: str = "decisions.sqlite"  # a file, or a URL
     keys: Path | None = None
     user_header: str = ""  # set by a reverse proxy that has authenticated the user
-    proxies: tuple[str, ...] = ("127.0.0.1", "::1")  # addresses from which user_header is trusted
+    proxies: tuple[str, ...] = ("127.0.0.1", "::1")  # addresses or networks of that proxy
+    proxy_secret: Path | None = None  # file with the secret that the proxy sends
     allowed_hosts: tuple[str, ...] = ()  # host names besides localhost and IP addresses
     allowed_origins: tuple[str, ...] = ()  # sites that may use /reconcile in a browser
     max_body: int = 2_000_000  # bytes
@@ -55,12 +58,18 @@ class ServeConfig:
     timeout: float = 30.0  # seconds for an answer
     watch: float = 5.0  # seconds between two looks at the run folders; 0 = never
     device: str = "cpu"
+    traces: str = ""  # address of an OpenTelemetry collector
 
     def __post_init__(self) -> None:
-        if self.keys is None and not is_loopback(self.host):
+        for proxy in self.proxies:
+            read_network(proxy)
+        if self.proxy_secret is not None and not self.user_header:
+            raise ConfigError("--proxy-secret needs --user-header, the header with the user's name")
+        if self.keys is None and self.proxy_secret is None and not is_loopback(self.host):
             raise ConfigError(
                 f"--host {self.host} can be reached from other machines, so it needs keys",
-                hint="ontodex keys add keys.tsv NAME, then serve with --keys keys.tsv",
+                hint="ontodex keys add keys.tsv NAME, then serve with --keys keys.tsv; or let a "
+                "proxy name the users, with --user-header and --proxy-secret",
             )
         for origin in self.allowed_origins:
             if not re.fullmatch(r"https?://[^/\s;,'\"]+", origin):
@@ -99,6 +108,7 @@ class Service:
     metrics: ServiceMetrics
     batcher: Batcher
     model_process: ModelProcess | None = None  # None: the models are in this process
+    traces: Traces = field(default_factory=Traces)
     # Processes with earlier versions, by the task that closes each.
     retirements: dict[asyncio.Task[None], ModelProcess | None] = field(default_factory=dict)
     reloading: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -107,8 +117,6 @@ class Service:
         default_factory=lambda: asyncio.Semaphore(PARALLEL_EXTRACTIONS)
     )
 
-    _projects: dict[str, int] = field(default_factory=dict)  # vocabulary -> project
-
     def __post_init__(self) -> None:
         self.database.projects.adopt(
             {name: self.get_project(run) for name, run in self.runs.items()}
@@ -116,14 +124,7 @@ class Service:
 
     def get_project(self, run: RunView) -> int:
         """Return the project of a run's vocabulary."""
-        key = run.vocabulary_key
-        if key not in self._projects:
-            self._projects[key] = self.database.projects.open(key, run.vocabulary_name)
-        return self._projects[key]
-
-    def forget_projects(self) -> None:
-        """Ask the database again for the project of each vocabulary."""
-        self._projects.clear()
+        return self.database.projects.open(run.vocabulary_key, run.vocabulary_name)
 
     def find_project(self, project: int | None) -> int:
         """Return the project of a request; without one, that of the first run."""
@@ -134,11 +135,11 @@ class Service:
 
         Raise a 409 problem if the vocabulary of the run is not that of the document.
         """
-        found = self.database.projects.find([number])
-        if number not in found:
+        found = self.database.projects.find_vocabulary(number)
+        if found is None:
             self.database.get_document(number)  # says why
-        project = found.get(number)
-        own = [run for run in self.runs.values() if self.get_project(run) == project]
+        project, vocabulary = found or (None, None)
+        own = [run for run in self.runs.values() if run.vocabulary_key == vocabulary]
         if name is None and own:
             return own[0]
         run = self.find_run(name)
@@ -167,6 +168,7 @@ class Service:
             if process is not None:
                 process.close()
         self.database.close()
+        self.traces.close()
 
     @property
     def is_ready(self) -> bool:
@@ -178,6 +180,7 @@ class Service:
 def open_service(folders: Sequence[Path], config: ServeConfig) -> Service:
     """Load the runs and open the database. Errors are raised before a port is bound."""
     keys = None if config.keys is None else ApiKeys(config.keys)
+    traces = open_traces(config.traces)
     logger.info("documents and decisions are kept in %s", describe_location(config.database))
     database = Database.open(config.database)
     runs = open_runs(folders)
@@ -194,8 +197,9 @@ def open_service(folders: Sequence[Path], config: ServeConfig) -> Service:
         batch=config.batch,
         timeout=config.timeout,
         observe=metrics.record_batch,
+        traces=traces,
     )
-    return Service(config, runs, database, keys, metrics, batcher, model_process)
+    return Service(config, runs, database, keys, metrics, batcher, model_process, traces)
 
 
 def open_rankers(

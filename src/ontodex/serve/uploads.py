@@ -87,9 +87,15 @@ def match_labels(docs: Sequence[Doc], concepts: ConceptView) -> tuple[list[Doc],
         labels = matcher.match(doc.labels)
         known = tuple(label for label in labels if concepts.has(label))
         lost = [label for label in labels if label not in known]
-        more = {**doc.metadata, "unmatched_labels": lost} if lost else doc.metadata
-        matched.append(replace(doc, labels=known, metadata=more))
+        matched.append(keep_unmatched(replace(doc, labels=known), lost))
     return matched, matcher.report
+
+
+def keep_unmatched(doc: Doc, labels: Sequence[str]) -> Doc:
+    """Return the document with labels that are no concepts in its metadata."""
+    if not labels:
+        return doc
+    return replace(doc, metadata={**doc.metadata, "unmatched_labels": list(labels)})
 
 
 def clean_file_name(name: str) -> str:

@@ -269,8 +269,11 @@ class Corpus:
     def ids(self) -> list[str]:
         return [text for batch in self._chunks() for text in batch["id"].to_pylist()]
 
-    def texts(self, fields: Sequence[str] = ()) -> Iterator[str]:
-        """Yield `Doc.text` of each document, or the text of these fields in this order."""
+    def texts(self, fields: Sequence[str] = (), *, title_weight: int = 1) -> Iterator[str]:
+        """Yield `Doc.text` of each document, or the text of these fields in this order.
+
+        The first of several fields is repeated `title_weight` times.
+        """
         if not self.has_text:
             raise DataError(
                 f"a corpus of {self.kind} features has no text"
@@ -285,11 +288,13 @@ class Corpus:
             names = column.keys.to_pylist() if fields else []
             offsets = column.offsets.to_numpy() - column.offsets[0].as_py()
             for start, end in pairwise(offsets):
+                own = texts[start:end]
                 if fields:
-                    named = dict(zip(names[start:end], texts[start:end], strict=True))
-                    yield "\n".join(named[name] for name in fields if name in named)
-                else:
-                    yield "\n".join(texts[start:end])
+                    named = dict(zip(names[start:end], own, strict=True))
+                    own = [named[name] for name in fields if name in named]
+                if len(own) > 1:
+                    own = own[:1] * (title_weight - 1) + own
+                yield "\n".join(own)
 
     def field_names(self) -> list[str]:
         """Return the names of all text fields, in the order of appearance."""

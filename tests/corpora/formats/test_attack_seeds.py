@@ -143,3 +143,12 @@ def test_a_corpus_folder_with_a_column_name_that_is_not_utf8_is_refused(tmp_path
     path.write_bytes(path.read_bytes().replace(b"metadata", b"metad\x9bta"))
     with pytest.raises(DataError, match=r"other columns|not a readable"):
         open_corpus(tmp_path / "corpus")
+
+
+def test_the_message_about_columns_is_text_even_where_their_names_are_not(tmp_path: Path) -> None:
+    path = tmp_path / "docs.jsonl"
+    path.write_text('{"headl\\ud800ine": "trout", "topics": "fish"}\n')
+    with pytest.raises(DataError, match="no column is known") as caught:
+        list(read_docs(path))
+    assert str(caught.value).encode("utf-8")
+    assert "\ufffd" in str(caught.value)

@@ -39,6 +39,12 @@ def test_features_are_no_texts():
     assert names == {"cost"}
 
 
+def test_compounds_are_split_where_a_language_has_them():
+    for languages, is_tried in (((), True), (("en", "de"), True), (("en", "fr"), False)):
+        names = {name for name, _ in list_alternatives("linear", "text", languages)}
+        assert ("compounds" in names) == is_tried
+
+
 def test_a_kernel_whose_weights_would_not_fit_is_left_out(make_corpus):
     train = make_corpus(30, 1)
     many = LabelSpace(tuple(map(str, range(10**6))), np.ones(10**6, np.int64), 30)

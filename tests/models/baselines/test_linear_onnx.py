@@ -53,6 +53,13 @@ def test_probabilities_are_those_of_the_system(settings):
         np.testing.assert_allclose(found, expected, atol=2e-6)
 
 
+def test_a_run_that_splits_compounds_is_refused():
+    model = LinearSystem(LinearConfig(compounds=True))
+    model.fit(TRAIN, DEV, LabelSpace.of(TRAIN))
+    with pytest.raises(RunError, match="splits compounds"):
+        model.to_onnx()
+
+
 def test_features_without_text_are_refused():
     rows = [Doc(str(i), features={0: 1.0, i % 3 + 1: 1.0}, labels=(str(i % 3),)) for i in range(30)]
     corpus = Corpus.of(rows)

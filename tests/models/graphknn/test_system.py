@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from scipy.sparse import csr_array
 from topic_documents import DEV, LABELS, TEST, TRAIN
@@ -80,3 +81,9 @@ def test_each_network_learns_from_a_part_of_the_features():
     found = {round(network.loss(*data, target).item(), 4) for _ in range(40)}
     assert len(found) > 3
     assert found <= subsets
+
+
+@pytest.mark.parametrize("exponent", [1e6, float("inf"), float("nan")])
+def test_an_exponent_beyond_its_range_is_refused_before_training(exponent):
+    with pytest.raises(ValueError, match="exponent must be in"):
+        GraphKnnConfig(exponent=exponent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from ontodex.errors import ConfigError, RunError
 from ontodex.models.semantic.system import (
@@ -131,3 +132,16 @@ def test_vectors_out_of_order_are_refused(system, tmp_path):
         save_tensors(tmp_path, "vectors", arrays | {name: arrays[name][::-1].copy()})
         with pytest.raises(RunError, match="not in order"):
             SemanticSystem.load(tmp_path, LABELS)
+
+
+def test_the_weights_of_an_explanation_are_finite_even_where_a_text_has_no_direction(tmp_path):
+    encoder = write_tiny_encoder(tmp_path / "encoder", TEXTS)
+    system = SemanticSystem(SemanticConfig(encoder=str(encoder), window=3, background=4))
+    system.fit(TRAIN, Corpus.of([]), LABELS)
+    with torch.no_grad():  # the square of such a vector is 0
+        norm = system.text_vectors.network.encoder.layer[-1].output.LayerNorm
+        norm.weight.fill_(1e-30)
+        norm.bias.zero_()
+    spans = system.explain(Doc("x", {"text": "trout in the river"}), 0)
+    assert spans
+    assert np.isfinite([span.weight for span in spans]).all()

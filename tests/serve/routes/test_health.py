@@ -25,7 +25,7 @@ def test_the_service_is_ready_until_it_stops(client):
     client.app._service.is_stopping = True
     assert client.get("/readyz").status_code == 503
     answer = client.post("/suggest", json={"documents": [{"text": "trout"}]})
-    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    assert answer.status_code == 200, "a balancer may not have noticed yet"
 
 
 def test_the_start_time_has_full_precision(client):

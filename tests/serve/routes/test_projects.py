@@ -100,3 +100,16 @@ def test_a_project_that_does_not_exist_is_not_found(client):
         answer = client.put("/projects/4880", json=body)
         assert answer.status_code == 404
         assert "no project 4880" in answer.json()["detail"]
+    body = {"documents": [{"text": "lost"}], "project": 4880}
+    assert client.post("/documents", json=body).status_code == 404
+    assert client.get("/documents/1").status_code == 404, "it would be in no queue"
+
+
+def test_replicas_of_one_database_agree_about_the_projects(start, served, roads):
+    runs = {"small": served, "roads": roads}
+    one, other = start(runs=runs), start(runs=runs)
+    first, second = [run["project"] for run in other.get("/runs").json()["runs"]]
+    assert one.put(f"/projects/{first}", json={"run": "roads"}).status_code == 200
+    assert other.get("/runs").json()["runs"][1]["project"] == first
+    body = {"documents": [{"text": "A car"}], "project": second}
+    assert other.post("/documents", json=body).status_code == 404, "the empty project is gone"

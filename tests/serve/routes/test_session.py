@@ -28,7 +28,7 @@ def test_the_cookie_of_a_login_is_for_this_site_and_no_script(start, key_file):
 
 def test_the_cookie_is_secure_where_the_proxy_speaks_https(start, key_file):
     key = api_keys.add_key(key_file, "ada")
-    client = start(keys=key_file, proxies=("testclient",))
+    client = start(keys=key_file, proxies=("10.0.0.1",), address="10.0.0.1")
     for headers, secure in (({}, False), ({"x-forwarded-proto": "https"}, True)):
         answer = client.post("/login", json={"key": key}, headers=headers)
         assert ("secure" in answer.headers["set-cookie"].lower()) == secure

@@ -158,6 +158,15 @@ def test_a_corpus_in_another_encoding_is_read(client, encoding):
 TABLE = b"doc;headline;topics\na1;Trout swim;Fish / Unicorns\na2;Oaks grow;oak\n"
 
 
+def test_columns_whose_names_are_no_text_are_answered(client):
+    table = b'{"headl\\ud800ine": "trout", "topics": "fish"}\n' * 3
+    answer = upload(client, ("a.jsonl", table), ("b.txt", b"trout"))
+    assert answer.status_code == 201
+    (rejected,) = answer.json()["rejected_files"]
+    assert rejected["columns"] == ["headl\ufffdine", "topics"]
+    assert "headl\ufffdine" in rejected["reason"]
+
+
 def test_an_unmapped_table_is_answered_with_its_columns(client):
     answer = upload(client, ("a.csv", TABLE), ("b.txt", b"trout"))
     (rejected,) = answer.json()["rejected_files"]

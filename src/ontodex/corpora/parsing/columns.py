@@ -13,6 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ontodex.corpora.characters import replace_surrogates
 from ontodex.corpora.field_mapping import (
     FIELDS_HINT,
     NO_MAPPING,
@@ -77,11 +78,12 @@ class Columns:
 
 def unmapped_error(names: Sequence[str]) -> UnmappedTableError:
     """Return the error for a table whose text is in none of the columns that are known."""
+    shown = tuple(map(replace_surrogates, names))
     error = UnmappedTableError(
-        f"no column is known to hold text; the columns are {list_columns(names)}",
+        f"no column is known to hold text; the columns are {list_columns(shown)}",
         hint=f"say which columns to read: {FIELDS_HINT}",
     )
-    error.columns = tuple(names)
+    error.columns = shown
     return error
 
 

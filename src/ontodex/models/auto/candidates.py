@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ontodex.errors import ConfigError
+from ontodex.features.compounds import COMPOUNDING
 from ontodex.models import MODELS, find_model
 from ontodex.types import Corpus, LabelSpace
 
@@ -22,7 +23,9 @@ _KNN_DOCUMENTS = 200_000  # it compares a text with every one of them
 _TREE_LABELS = 100  # fewer labels make no tree
 
 # Settings of words: every system that counts words has them.
-_WORDS: Alternatives = (("ngrams", 2), ("min_df", 1), ("min_df", 3))
+_WORDS: Alternatives = (
+    ("title_weight", 3), ("compounds", True), ("ngrams", 2), ("min_df", 1), ("min_df", 3),
+)  # fmt: skip
 SPACE: dict[str, Alternatives] = {
     "lexical": (("smooth", 20.0), ("smooth", 2.0), ("l2", 10.0)),
     "linear": (*_WORDS, ("cost", 0.5), ("cost", 2.0), ("cost", 0.25)),
@@ -63,13 +66,18 @@ def check_systems(names: Sequence[str]) -> None:
         find_model(name)
 
 
-def list_alternatives(system: str, kind: str) -> Alternatives:
-    """Return the settings to try for a system, in order; those of words only for texts."""
+def list_alternatives(system: str, kind: str, languages: Sequence[str] = ()) -> Alternatives:
+    """Return the settings to try for a system, in order; those of words only for texts.
+
+    `languages` are those of the documents, where they are known.
+    """
     found = SPACE.get(system) or _list_network_alternatives(system)
     if system in SPACE and getattr(find_model(system).Config(), "lemmas", None):
         found = (("lemmas", ""), *found)  # words as they are
-    words = {"lemmas", *(name for name, _ in _WORDS)}
-    return tuple(pair for pair in found if kind == "text" or pair[0] not in words)
+    useless = {"lemmas", *(name for name, _ in _WORDS)} if kind != "text" else set[str]()
+    if languages and COMPOUNDING.isdisjoint(languages):
+        useless.add("compounds")
+    return tuple(pair for pair in found if pair[0] not in useless)
 
 
 def _list_network_alternatives(system: str) -> Alternatives:

@@ -179,7 +179,10 @@ class Search:
 
     def _tune(self, planned: Sequence[str]) -> None:
         """Try one alternative after the other, in turn for each system, while time is left."""
-        queues = {name: list(list_alternatives(name, self.kind)) for name in planned}
+        queues = {
+            name: list(list_alternatives(name, self.kind, self.runner.languages))
+            for name in planned
+        }
         rung_of: dict[str, Rung] = {}
         while any(queues.values()):
             for system in planned:

@@ -32,8 +32,10 @@ from ontodex.models.auto.record import describe_choice, make_record
 from ontodex.models.auto.rungs import Rung, make_rungs
 from ontodex.models.auto.search import Search, SearchResult, quiet_logs
 from ontodex.models.auto.trials import TrialRunner
-from ontodex.models.consensus import Consensus, FittedMember, read_member
+from ontodex.models.consensus import Consensus
 from ontodex.models.interface import Refits
+from ontodex.models.members import FittedMember, read_member
+from ontodex.models.reranker import LabelCounts
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 from ontodex.types.answers import Illustration, Span
 
@@ -109,7 +111,7 @@ class AutoSystem:
         consensus = Consensus.of(members, labels, weights=weights, join=result.selection.join)
         rankings = [runner.load_ranking(trial) for trial in result.chosen]
         found = [csr_array(r.scores(len(labels)).astype(np.float64)) for r in rankings]
-        joined = consensus.calibrate(found, rung.gold)
+        joined = consensus.calibrate(found, rung.gold, LabelCounts.of(labels, labels.gold(train)))
         if rung.splits[0].train is train:  # the members are the systems that ranked dev
             self._ranked = {dev.key: joined}
         self._consensus = consensus
@@ -134,7 +136,7 @@ class AutoSystem:
         for remark in remarks:
             logger.info("%s", remark)
         self.record |= {"remarks": remarks, "seconds": round(self._budget.spent, 1)}
-        consensus.replace_members(members, labels)
+        consensus.replace_members(members, labels, LabelCounts.of(labels, labels.gold(train)))
 
     def _refit_member(
         self, number: int, member: Any, train: Corpus, labels: LabelSpace

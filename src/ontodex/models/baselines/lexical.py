@@ -20,9 +20,8 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.sparse import csr_array
-from scipy.special import expit, logit
+from scipy.special import logit
 
 from ontodex.config import build, check_range
 from ontodex.errors import ConfigError, RunError, UntrainedError
@@ -31,8 +30,9 @@ from ontodex.features.token_config import TokenConfig, read_in_language
 from ontodex.features.tokens import find_doc_spans, tokenise_corpus
 from ontodex.io.files import write_text
 from ontodex.io.json_schema import read_table
-from ontodex.io.tensors import MAX_WEIGHT, TensorSpec, load_tensors, save_tensors, weight_spec
+from ontodex.io.tensors import TensorSpec, load_tensors, save_tensors
 from ontodex.models.baselines.name_trie import ConceptNames, Ints, Spelling, Stem
+from ontodex.models.product_regression import ProductRegression
 from ontodex.ontology.graph import compute_depths
 from ontodex.types import Corpus, Doc, LabelSpace, Ontology, Ranking
 from ontodex.types.answers import Span
@@ -41,17 +41,11 @@ logger = logging.getLogger(__name__)
 
 Floats = NDArray[np.float64]
 
-_BLOCK_CANDIDATES = 2**15  # scored at a time
 _N_FEATURES = 14
-_N_PRODUCTS = _N_FEATURES * (_N_FEATURES + 1) // 2
 _SPECS = {
     "matched": TensorSpec(("labels",), "int", minimum=0, maximum=2**53),
     "right": TensorSpec(("labels",), "int", minimum=0, maximum=2**53),
-    "low": weight_spec((_N_FEATURES,)),
-    "high": weight_spec((_N_FEATURES,)),
-    "mean": weight_spec((_N_FEATURES,)),
-    "scale": TensorSpec((_N_FEATURES,), minimum=1e-7, maximum=MAX_WEIGHT),
-    "weights": weight_spec((_N_FEATURES + _N_PRODUCTS + 1,)),
+    **ProductRegression.list_specs(_N_FEATURES),
 }
 
 
@@ -200,54 +194,6 @@ class NameStatistics:
 
 
 @dataclass(frozen=True, eq=False)
-class Scorer:
-    """Logistic regression on standardised features and their products.
-
-    Features are clipped to the range of the training data, so that the model does not extrapolate.
-    """
-
-    low: Floats
-    high: Floats
-    mean: Floats
-    scale: Floats
-    weights: Floats  # of the features, of their products, and the bias
-
-    @classmethod
-    def fit(cls, features: Floats, right: NDArray[np.bool_], l2: float) -> Scorer:
-        if not len(features):
-            zeros, n_weights = np.zeros(_N_FEATURES), _N_FEATURES + _N_PRODUCTS + 1
-            return cls(zeros, zeros, zeros, np.ones(_N_FEATURES), np.zeros(n_weights))
-        mean, scale = features.mean(axis=0), features.std(axis=0) + 1e-6
-        x = _append_products((features - mean) / scale)
-
-        def loss(weights: Floats) -> tuple[float, Floats]:
-            z = x @ weights[:-1] + weights[-1]
-            error = expit(z) - right
-            value = np.logaddexp(0, z).sum() - z[right].sum() + l2 / 2 * weights @ weights
-            gradient = np.append(x.T @ error, error.sum()) + l2 * weights
-            return float(value), gradient
-
-        start = np.zeros(x.shape[1] + 1)
-        done = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 150})
-        return cls(features.min(axis=0), features.max(axis=0), mean, scale, done.x)
-
-    def predict(self, features: Floats) -> Floats:
-        """Return the probability of each candidate."""
-        parts = [np.empty(0)]
-        for at in range(0, len(features), _BLOCK_CANDIDATES):
-            x = np.clip(features[at : at + _BLOCK_CANDIDATES], self.low, self.high)
-            x = _append_products((x - self.mean) / self.scale)
-            # Row sums, not a matrix product: its rounding would depend on how many rows there are.
-            parts.append((x * self.weights[:-1]).sum(axis=1))
-        return np.asarray(expit(np.concatenate(parts) + self.weights[-1]))
-
-
-def _append_products(x: Floats) -> Floats:
-    first, second = np.triu_indices(x.shape[1])
-    return np.hstack([x, x[:, first] * x[:, second]])
-
-
-@dataclass(frozen=True, eq=False)
 class _State:
     """The fitted parts of the system."""
 
@@ -255,7 +201,7 @@ class _State:
     names: ConceptNames
     depth: Ints  # of each column's concept
     statistics: NameStatistics
-    scorer: Scorer
+    scorer: ProductRegression
 
 
 class LexicalSystem:
@@ -290,7 +236,7 @@ class LexicalSystem:
         features = statistics.compute_features(
             found, depth, config.smooth, own=right.astype(np.int64)
         )
-        scorer = Scorer.fit(features, right, config.l2)
+        scorer = ProductRegression.fit(features, right, config.l2)
         self._loaded = _State(labels, names, depth, statistics, scorer)
 
     def refit(self, train: Corpus, labels: LabelSpace) -> None:
@@ -359,7 +305,7 @@ class LexicalSystem:
             matched, (average * matched).astype(np.int64), blank.frequency, labels.n_docs
         )
         features = statistics.compute_features(found, depth, self.config.smooth)
-        scorer = Scorer.fit(features, right, self.config.l2)
+        scorer = ProductRegression.fit(features, right, self.config.l2)
         self._loaded = _State(blank, names, depth, statistics, scorer)
         return blank
 
@@ -379,7 +325,7 @@ class LexicalSystem:
                 f"{folder / 'lexical.safetensors'}: a name is right more often than it was found",
                 hint="copy the run folder again, or train again",
             )
-        scorer = Scorer(**arrays)
+        scorer = ProductRegression(**arrays)
         model = cls(build(LexicalConfig, table, "model"), device=device)
         statistics = NameStatistics(matched, right, labels.frequency, labels.n_docs)
         names, depth = _collect_names(labels, model.config)

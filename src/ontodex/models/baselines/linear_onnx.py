@@ -50,6 +50,11 @@ def build_model(tfidf: Tfidf, weights: csr_array, calibration: Calibration) -> b
     onnx = require("onnx", extra="onnx", purpose="exporting to ONNX")
     if not tfidf.terms:
         raise RunError("the run has no terms, so there is nothing to export")
+    if tfidf.config.compounds:
+        raise RunError(
+            "the run splits compounds, which ONNX has no operator for",
+            hint="train it with --set model.compounds=false to export it",
+        )
     graph = _Graph(onnx)
     values = _add_tfidf(graph, tfidf)
     scores = _add_scores(graph, values, weights)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import ClassVar
 
 from scipy.sparse import csr_array
 
-from ontodex.models.baselines.neighbours import choose_vote, compute_ndcg
+from ontodex.config import check_range
+from ontodex.models.baselines.neighbours import MAX_EXPONENT, choose_vote, compute_ndcg
 from ontodex.models.dxml.clusters import search_all
 from ontodex.models.dxml.neighbour_system import Choices, NeighbourConfig, NeighbourSystem
 from ontodex.models.dxml.targets import Floats
@@ -29,6 +31,10 @@ class WeightedVoteConfig(NeighbourConfig):
         "spread", "whiten_labels", "unit_targets", "clusters", "probe", "walk_window", "walk_seed",
         "skip_gram", "hidden_dropout",
     )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        NeighbourConfig.__post_init__(self)
+        check_range(self, -inf, MAX_EXPONENT, "exponent")
 
     def list_votes(self) -> tuple[Sequence[int], Sequence[float]]:
         """Return the numbers of neighbours and the exponents to choose from."""

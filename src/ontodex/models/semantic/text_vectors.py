@@ -51,7 +51,8 @@ class TextVectors:
         (pieces,) = self.pieces.divide([text], window=self.window, n_windows=1)
         ids = torch.tensor([piece.id for piece in pieces], device=self.device)
         h = self.network(pack(ids, np.array([len(pieces)])))  # (t, d)
-        parts = h @ torch.from_numpy(target).to(self.device) / h.sum(dim=0).norm()  # (t,)
+        length = h.sum(dim=0).norm().clamp_min(1e-12)  # as F.normalize; it may underflow to 0
+        parts = h @ torch.from_numpy(target).to(self.device) / length  # (t,)
         return join_words(pieces, parts.tolist())
 
 

@@ -16,17 +16,19 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from ontodex import __version__
 from ontodex.errors import require
 from ontodex.runs.run import RANKS
-from ontodex.serve.concept_view import Json
+from ontodex.serve.concept_view import ConceptView, Json
 from ontodex.serve.json_route import BoundedRoute
 from ontodex.serve.problems import Problem
 from ontodex.serve.requests import DocumentId, Label, Language, Name, Text, validate_metadata
 from ontodex.serve.run_view import RunView, SuggestOptions
 from ontodex.serve.service import ServiceDep, get_user
+from ontodex.serve.uploads import keep_unmatched
 from ontodex.types import Doc
 from ontodex.types.answers import PredictionResult
 
 router = APIRouter(prefix="/v1", route_class=BoundedRoute, tags=["annif"])
 MAX_BATCH = 32  # documents of one request
+MAX_DETECTED = 20_000  # characters in which a language is looked for
 TEXT_FIELDS = ("title", "abstract", "body")
 
 Project = Annotated[Name, Path()]
@@ -63,6 +65,13 @@ class Subject(BaseModel):
 
 class LearnDocument(AnnifDocument):
     subjects: list[Subject] = Field(max_length=1000)
+
+    def to_decided(self, concepts: ConceptView) -> Doc:
+        """Return the document with those of its subjects that are concepts."""
+        subjects = dict.fromkeys(subject.uri for subject in self.subjects)
+        doc = self.to_doc(tuple(one for one in subjects if concepts.has(one)))
+        lost = [one for one in subjects if not concepts.has(one)]
+        return keep_unmatched(doc, lost)
 
 
 class DetectLanguage(BaseModel):
@@ -262,9 +271,8 @@ async def suggest_batch(
     if not body.documents:
         return []
     options = SuggestOptions(min(limit, RANKS), threshold, language=language or None)
-    result = await service.batcher.predict(
-        run.name, [document.to_doc() for document in body.documents]
-    )
+    docs = [document.to_doc() for document in body.documents]
+    result = await service.batcher.predict(run.ranker_key, docs)
     return [
         {
             "document_id": document.document_id,
@@ -281,12 +289,12 @@ def learn(
     service: ServiceDep,
     request: Request,
 ) -> Response:
-    """Store documents with their concepts as decided; `ontodex learn` uses them."""
+    """Store documents with their concepts as decided; `ontodex learn` uses them.
+
+    Subjects that are no concept of the run stay in the metadata as `unmatched_labels`.
+    """
     run = service.find_run(project_id)
-    docs = [
-        document.to_doc(tuple(dict.fromkeys(subject.uri for subject in document.subjects)))
-        for document in body
-    ]
+    docs = [document.to_decided(run.concepts) for document in body]
     if docs:
         batch = f"learn {uuid.uuid4().hex[:8]}"
         service.database.add_indexed_documents(
@@ -304,7 +312,7 @@ def detect_language(body: DetectLanguage) -> Any:
     """Return the probability of each language; null means none of them."""
     simplemma = require("simplemma", extra="learn", purpose="recognising the language of a text")
     try:
-        shares = simplemma.langdetect(body.text, lang=tuple(body.languages))
+        shares = simplemma.langdetect(body.text[:MAX_DETECTED], lang=tuple(body.languages))
     except ValueError as error:
         raise Problem(400, f"a language is not known: {error}"[:300]) from error
     found = [{"language": None if tag == "unk" else tag, "score": share} for tag, share in shares]

@@ -95,7 +95,7 @@ def list_documents(
         "n_found": None if found is None else found["n_open"] + found["n_done"],
         "batches": [each["batch"] for each in batches],
         "batch_counts": batches,
-        "n_quarantined": database.quarantine.n_documents,
+        "n_quarantined": database.quarantine.count_documents(),
     }
 
 
@@ -163,7 +163,8 @@ async def predict(body: PredictBody, service: ServiceDep) -> Any:
     """Predict open documents ahead of time, for the order by uncertainty. Call it until none is
     left."""
     run, database = service.find_run(body.run), service.database
-    where = QueueFilter("open", body.batch, service.get_project(run))
+    project = await asyncio.to_thread(service.get_project, run)
+    where = QueueFilter("open", body.batch, project)
     rows, total = await asyncio.to_thread(
         database.list_unpredicted, where, run.name, run.state_key, limit=body.limit
     )

@@ -42,7 +42,7 @@ def get_status(service: ServiceDep) -> Any:
         "queue": {"waiting": batcher.waiting, "capacity": batcher.capacity},
         "documents": database.count_documents(),
         "n_decisions": database.count_decisions(),
-        "n_quarantined": database.quarantine.n_documents,
+        "n_quarantined": database.quarantine.count_documents(),
     }
 
 

@@ -31,7 +31,6 @@ def change_project(id: Annotated[Number, Path()], body: ProjectBody, service: Se
     if body.run is not None:
         run = service.find_run(body.run)
         service.database.projects.replace_vocabulary(id, run.vocabulary_key)
-        service.forget_projects()
     for project in _list_projects(service):
         if project["id"] == id:
             return project

@@ -24,7 +24,7 @@ def list_quarantine(
     quarantine = service.database.quarantine
     decisions = sorted(quarantine.decisions.items())
     return {
-        "n_documents": quarantine.n_documents,
+        "n_documents": quarantine.count_documents(),
         "documents": quarantine.list_documents(after=after, limit=limit),
         "decisions": [{"id": id_, "reason": reason} for id_, reason in decisions],
     }

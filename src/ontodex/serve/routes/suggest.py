@@ -66,7 +66,7 @@ def read_options(body: SuggestOptionsBody, run: RunView) -> SuggestOptions:
 
 async def explain_doc(
     service: Service, run: RunView, doc: Doc, body: ExplainOptionsBody
-) -> dict[str, Any]:
+) -> JSONResponse:
     """Return the run's explanation of one label, or of the best label, of a document."""
     label = body.label
     if label is not None and label not in run.metadata.labels.column:
@@ -76,7 +76,7 @@ async def explain_doc(
         return ranker.explain(doc, label)
 
     explanation = await service.batcher.call(run.ranker_key, work)
-    return {
+    answer = {
         "run": run.name,
         "label": explanation.label,
         "name": run.concepts.get_name(explanation.label, body.language),
@@ -88,3 +88,5 @@ async def explain_doc(
         ],
         "warnings": run.list_warnings(doc),
     }
+    # Not a dict: to validate the spans of a long text again would hold up all other requests.
+    return JSONResponse(answer)

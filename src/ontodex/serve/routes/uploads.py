@@ -44,13 +44,14 @@ async def upload(
         raise Problem(422, "no file could be read", errors=errors[:MAX_ERRORS])
     docs, report = await asyncio.to_thread(match_labels, found.docs, view.concepts)
     batch = batch or get_time()
+    project = await asyncio.to_thread(service.get_project, view)
     numbers = await asyncio.to_thread(
         service.database.add_documents,
         docs,
         batch=batch,
         user=get_user(request).name,
         run=view.name,
-        project=service.get_project(view),
+        project=project,
     )
     return {
         "batch": batch,
