@@ -13,6 +13,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +70,9 @@ def main() -> None:
     with torch.inference_mode():
         for pieces, documents in ((128, 1), (512, 1), (1_024, 1), (512, 8)):
             batch = make_documents(pieces, documents).pad(np.arange(documents))
-            whole = measure(lambda batch=batch: network(*batch))
-            part = measure(lambda batch=batch: network.encode(batch[0]))
-            small = measure(lambda batch=batch: quantised(batch[0]))
+            whole = measure(partial(network, *batch))
+            part = measure(partial(network.encode, batch[0]))
+            small = measure(partial(quantised, batch[0]))
             say(
                 f"| {pieces} | {documents} | {whole:.0f} | {part:.0f} | {small:.0f} "
                 f"| {1e3 * documents / whole:.1f} |"

@@ -79,3 +79,32 @@ def test_the_cache_key_does_not_depend_on_where_a_file_lies(tmp_path: Path) -> N
     here.write_text(json.dumps({"id": "1", "text": "x"}) + "\n")
     there.write_bytes(here.read_bytes())
     assert open_corpus(here).folder == open_corpus(there).folder
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "has_ids"),
+    [
+        ("a.jsonl", '{"id": "7", "text": "trout"}\n', True),
+        ("a.jsonl", '{"text": "trout", "labels": []}\n', False),
+        ("a.csv", "id,text\n7,trout\n", True),
+        ("a.csv", "text,labels\ntrout,fish\n", False),
+        ("a.txt", "__label__fish trout in streams\n", False),
+        ("a.csv", "document_id,text,subject_uris\n7,trout,<http://x/fish>\n", True),
+    ],
+)
+def test_a_reader_says_whether_documents_have_ids_of_their_own(tmp_path, name, text, has_ids):
+    (tmp_path / name).write_text(text)
+    docs = read_docs(tmp_path / name)
+    assert [doc.id for doc in docs] == ["7" if has_ids else "1"]
+    assert docs.has_ids is has_ids
+    assert docs.deleted == ()
+
+
+def test_a_reader_gives_the_ids_that_a_file_of_medline_deletes(tmp_path):
+    write_docs([Doc("7", {"title": "trout"})], tmp_path / "a.xml", "medline")
+    text = (tmp_path / "a.xml").read_text()
+    deletion = "<DeleteCitation><PMID>7</PMID><PMID>9</PMID></DeleteCitation></PubmedArticleSet>"
+    (tmp_path / "a.xml").write_text(text.replace("</PubmedArticleSet>", deletion))
+    docs = read_docs(tmp_path / "a.xml")
+    assert list(docs) == []
+    assert docs.deleted == {"7", "9"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import subprocess
 import sys
@@ -21,12 +22,30 @@ def write_input(path: Path, docs: list[Doc]) -> Path:
     return path
 
 
+def split_input(source: Path, folder: Path, count: int) -> Path:
+    """Write the lines of a file to `count` compressed files in a new folder."""
+    folder.mkdir()
+    rows = source.read_bytes().splitlines(keepends=True)
+    for number in range(count):
+        content = gzip.compress(b"".join(rows[number::count]), mtime=0)
+        (folder / f"{number:02}.jsonl.gz").write_bytes(content)
+    return folder
+
+
+def read_folder(folder: Path) -> dict[str, bytes]:
+    """The content of all files in a folder, by name."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
 def ids_in(table: Path) -> list[str]:
     with table.open(newline="") as file:
         return [row["id"] for row in csv.DictReader(file)]
 
 
-def start(run_folder: Path, source: Path, out: Path, *more: str) -> subprocess.Popen[str]:
+def start(
+    run_folder: Path, source: Path | str, out: Path | str, *more: str
+) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "ontodex", "index", str(run_folder), str(source), str(out)]
     command += ["--block", "5", *more]
     return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -219,60 +219,6 @@ def explain(
 
 @app.command()
 @takes_fields
-def index(
-    mapping: FieldMapping,
-    run: RunFolder,
-    source: Annotated[Path, Argument(metavar="IN", help="Documents in any corpus format.")],
-    out: Annotated[
-        Path, Argument(metavar="OUT", help="Table to write: .csv, .tsv, .jsonl or .parquet.")
-    ],
-    limit: Annotated[int | None, Option(min=1, help="Largest number of concepts.")] = None,
-    threshold: Annotated[
-        float | None, Option(min=0.0, max=1.0, help="Least probability, not the run's decision.")
-    ] = None,
-    language: NameLanguage = None,
-    block: Annotated[int, Option(min=1, help="Documents computed and kept together.")] = 1_000,
-    workers: Annotated[
-        int | None, Option(min=1, help="Processes; else one a processor, or one for a GPU.")
-    ] = None,
-    ray: Annotated[
-        str | None, Option(metavar="ADDRESS|local", help="Compute on a Ray cluster.")
-    ] = None,
-    as_json: Json = False,
-    device: Device = "cpu",
-) -> None:
-    """Index many documents into a table. Started again after a kill, it continues.
-
-    ontodex index runs/parabel articles.jsonl articles-indexed.csv
-    """
-    from ontodex.runs.folder import is_finished
-    from ontodex.runs.index.job import index_documents
-    from ontodex.runs.index.resume import JobFiles
-
-    if language is not None and is_finished(run):
-        own = run / "ontology.json"
-        warn_missing_language(language, ontodex.read_ontology(own) if own.exists() else None)
-    # Not `Run.index`: the workers load the run, and this process need not.
-    done = index_documents(
-        run,
-        source,
-        out,
-        limit=limit,
-        threshold=threshold,
-        language=language,
-        block=block,
-        workers=workers,
-        ray=ray,
-        device=device,
-        mapping=mapping,
-    )
-    rejected = f"; {done.rejected:,} rejected, see {JobFiles(out).rejects}" if done.rejected else ""
-    text = f"{format_count(done.documents, 'document')} indexed in {out}{rejected}"
-    print_answer(dataclasses.asdict(done), as_json, lambda: text)
-
-
-@app.command()
-@takes_fields
 def compare(
     mapping: FieldMapping,
     runs: Annotated[

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -95,6 +95,17 @@ class DocReader(Iterator[Doc]):
     def line(self) -> int | None:
         """First line of the document read last, in formats that have lines."""
         return getattr(self._docs, "line", None)
+
+    @property
+    def has_ids(self) -> bool:
+        """False where the documents have no ids of their own, and are numbered from 1."""
+        capabilities = getattr(load_format(self.format), "CAPABILITIES", None)
+        return getattr(self._docs, "has_ids", True) and (capabilities is None or capabilities.id)
+
+    @property
+    def deleted(self) -> Collection[str]:
+        """Ids of records in earlier files that this one deletes, as MEDLINE's updates do."""
+        return getattr(self._docs, "deleted", ())
 
     def __next__(self) -> Doc:
         try:

@@ -64,13 +64,15 @@ class LabelCounts:
         others, p = columns[:, :_CONTEXT], ranking.probabilities[:, :_CONTEXT].astype(np.float64)
         frequency = np.append(self.frequency, 0)  # of padding, -1, too
         mean = (frequency[columns] + 0.5) / max(self.n_docs, 1)  # (n, k)
-        total = np.zeros(columns.shape)
-        for place in range(others.shape[1]):
-            other = others[:, place, None]  # (n, 1)
-            together = look_up(self.pairs, np.broadcast_to(other, columns.shape), columns)
-            share = (together + _SMOOTH * mean) / (frequency[other] + _SMOOTH)
-            is_other = (other != columns) & (other >= 0)
-            total += p[:, place, None] * np.where(is_other, np.log(share / mean), 0)
+        other = others.T[:, :, None]  # (c, n, 1)
+        shape = (other.shape[0], *columns.shape)
+        # One look-up for all: it sorts nothing, but lists all pairs.
+        together = look_up(
+            self.pairs, np.broadcast_to(other, shape), np.broadcast_to(columns, shape)
+        )
+        share = (together + _SMOOTH * mean) / (frequency[other] + _SMOOTH)
+        is_other = (other != columns) & (other >= 0)
+        total = (p.T[:, :, None] * np.where(is_other, np.log(share / mean), 0)).sum(axis=0)
         return np.asarray(total / (p.sum(axis=1, keepdims=True) + 0.1))
 
 

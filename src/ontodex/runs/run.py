@@ -37,7 +37,7 @@ from ontodex.types.answers import (
 
 if TYPE_CHECKING:
     from ontodex.decide.decision import Decision
-    from ontodex.runs.index.resume import IndexResult
+    from ontodex.runs.index.job import IndexResult, Sources
 
 RANKS = 100  # depth of the rankings from which label sets and metrics are computed
 
@@ -215,15 +215,15 @@ class Run:
             return self.model.explain
         raise RunError(f"the system {name!r} cannot explain its answers")
 
-    def index(self, source: str | Path, out: str | Path, **options: Any) -> IndexResult:
-        """Index the documents of a file and write the table `out`; see `index_documents`.
+    def index(self, sources: Sources, out: str | Path, **options: Any) -> IndexResult:
+        """Index the documents of files and write the table or folder `out`; see `index_documents`.
 
         >>> run.index("test.jsonl", "indexed.csv", workers=1)
-        IndexResult(documents=6, rejected=0)
+        IndexResult(documents=6, rejected=0, outdated=0)
         """
         from ontodex.runs.index.job import index_documents
 
-        return index_documents(self.folder, source, out, **options)
+        return index_documents(self.folder, sources, out, **options)
 
     @property
     def languages(self) -> tuple[str, ...]:

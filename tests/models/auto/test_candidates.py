@@ -29,6 +29,18 @@ def test_the_candidates_of_a_small_corpus_of_texts(make_corpus, ontology):
     assert "ontology" in without["lexical"]
 
 
+def test_an_encoder_makes_candidates_of_the_systems_that_read_with_one(make_corpus, ontology):
+    train = make_corpus(50, 1)
+    labels = LabelSpace.of(train, ontology)
+    on_cpu, on_gpu = (choose_systems(train, labels, device, "minilm") for device in ("cpu", "cuda"))
+    assert not on_cpu["semantic"]
+    assert "GPU" in on_cpu["attentive-bert"]
+    assert not on_gpu["attentive-bert"]
+    assert on_gpu["attentive"]  # one network is enough
+    assert "encoder" in choose_systems(train, labels, "cuda")["attentive-bert"]
+    assert "ontology" in choose_systems(train, LabelSpace.of(train), "cpu", "minilm")["semantic"]
+
+
 def test_features_are_no_texts():
     docs = [Doc(str(i), features={0: 1.0}, labels=("a",)) for i in range(4)]
     corpus = Corpus.of(docs, n_features=2)

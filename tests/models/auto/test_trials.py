@@ -64,5 +64,8 @@ def test_dotted_settings_belong_to_inner_tables():
         "train": {"lr": 0.1, "epochs": 2}, "width": 4,
     }  # fmt: skip
     assert make_model("attentive", {"train.lr": 0.25}, "cpu").config.train.lr == 0.25
+    shared = {"languages": ["de"], "encoder": "minilm"}
+    assert make_model("semantic", {"window": 9}, "cpu", shared).config.encoder == "minilm"
+    assert make_model("knn", {}, "cpu", shared).config.languages == ("de",)
     with pytest.raises(ConfigError, match="has no setting 'widht'"):
         make_model("kernel", {"widht": 1}, "cpu")

@@ -36,7 +36,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture
 def task(run: Run) -> Task:
-    return Task(run.folder, hash_file(run.folder / "manifest.json"), "cpu", None, None, None, 0)
+    return Task(run.folder, hash_file(run.folder / "manifest.json"), "cpu", None, None, None)
 
 
 @pytest.fixture(scope="module")

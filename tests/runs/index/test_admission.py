@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import gzip
+from io import BytesIO
 
 import pytest
 
 from index_jobs import DOCS, ids_in, lines, write_input
+from ontodex.corpora.open import read_docs
 from ontodex.errors import DataError
 from ontodex.runs.index import admission
-from ontodex.runs.index.job import index_documents
-from ontodex.runs.index.resume import IndexResult, JobFiles
+from ontodex.runs.index.job import IndexResult, TableFiles, index_documents
 
 
 def test_records_that_cannot_be_indexed_are_counted_and_listed_with_their_line(run, tmp_path):
@@ -26,9 +27,9 @@ def test_records_that_cannot_be_indexed_are_counted_and_listed_with_their_line(r
     out = tmp_path / "out.csv"
     assert index_documents(run.folder, source, out) == IndexResult(2, 4)
     assert ids_in(out) == ["a", "c"]
-    rejects = lines(JobFiles(out).rejects)
-    assert [(row["line"], row["id"]) for row in rejects] == [
-        (2, None), (3, "b"), (4, "a"), (5, None)
+    rejects = lines(TableFiles(out).rejects)
+    assert [(row["input"], row["line"], row["id"]) for row in rejects] == [
+        ("in.jsonl", 2, None), ("in.jsonl", 3, "b"), ("in.jsonl", 4, "a"), ("in.jsonl", 5, None)
     ]  # fmt: skip
     assert [str(row["reason"])[:8] for row in rejects] == [
         "not JSON", "no text", "a docume", "no id; t"
@@ -43,8 +44,8 @@ def test_a_truncated_input_is_an_error_and_writes_no_table(run, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"in.jsonl", "cut.jsonl.gz"}
 
 
-def test_long_documents_make_small_blocks(run, tmp_path, monkeypatch):
+def test_long_documents_make_small_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr(admission, "BLOCK_TEXT", 50)
     source = write_input(tmp_path / "in.jsonl", DOCS)  # of 16 to 19 characters each
-    _, blocks, _ = admission.admit_documents(source, tmp_path / "parts", 1000)
-    assert [block.end - block.start for block in blocks] == [3] * 8
+    reading = admission.Admission(read_docs(source), BytesIO(), "in.jsonl")
+    assert [len(block) for block in reading.read_blocks(1000)] == [3] * 8

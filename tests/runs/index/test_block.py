@@ -10,13 +10,13 @@ import pytest
 from index_jobs import DOCS, lines
 from ontodex.errors import RunError
 from ontodex.runs.index.block import compute_block
-from ontodex.runs.index.table import write_table
+from ontodex.runs.index.table import read_stored, write_table
 
 
 def rows_of(part: bytes, path: Path) -> list[dict[str, object]]:
     """A part as JSON lines would show it."""
     path.with_suffix(".arrow").write_bytes(part)
-    write_table([path.with_suffix(".arrow")], path)
+    write_table(read_stored(str(path.with_suffix(".arrow"))), path)
     return lines(path)
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from index_jobs import DOCS, lines, write_input
 from ontodex.errors import ConfigError, DataError
-from ontodex.runs.index.job import index_documents
-from ontodex.runs.index.resume import IndexResult
+from ontodex.runs.index.job import IndexResult, index_documents
 from ontodex.types import Corpus
 
 

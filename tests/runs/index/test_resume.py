@@ -11,8 +11,7 @@ import pytest
 from index_jobs import DOCS, ended_within, finish, ids_in, is_alive, start, write_input
 from ontodex.corpora.open import open_corpus
 from ontodex.errors import RunError
-from ontodex.runs.index.job import index_documents
-from ontodex.runs.index.resume import IndexResult, JobFiles
+from ontodex.runs.index.job import IndexResult, TableFiles, index_documents
 from ontodex.runs.recipe import train
 from ontodex.types import Corpus
 
@@ -26,17 +25,19 @@ def test_the_same_command_again_does_nothing(run, finished):
 
 def test_a_kill_between_the_table_and_the_final_record_changes_nothing(run, finished):
     source, out = finished
-    before, job = out.read_bytes(), JobFiles(out).job
+    before, job = out.read_bytes(), TableFiles(out).job
     unfinished = json.loads(job.read_text()) | {"result": None}
     job.write_text(json.dumps(unfinished))
     assert index_documents(run.folder, source, out, limit=2) == IndexResult(24, 0)
     assert out.read_bytes() == before
-    assert json.loads(job.read_text())["result"] == {"documents": 24, "rejected": 0}
+    assert json.loads(job.read_text())["result"] == {
+        "documents": 24, "rejected": 0, "outdated": 0
+    }  # fmt: skip
 
 
 def test_leftovers_of_killed_writes_are_removed(run, tmp_path):
     source, out = write_input(tmp_path / "in.jsonl", DOCS), tmp_path / "out [1].csv"
-    written = [out, JobFiles(out).job, JobFiles(out).rejects]
+    written = [out, TableFiles(out).job, TableFiles(out).rejects]
     for path in written:
         path.with_name(f".{path.name}.71.0a1b2c3d.part").write_text("half")
     others = [".out [1].csv.bak.71.0a1b2c3d.part", ".out 1.csv.71.0a1b2c3d.part", ".mine.part"]
@@ -75,16 +76,18 @@ def test_a_file_that_no_job_wrote_is_not_overwritten(run, finished, tmp_path):
 
 def test_parts_without_a_record_of_their_job_are_not_used(run, finished, tmp_path):
     out = tmp_path / "out.csv"
-    JobFiles(out).parts.mkdir()
-    JobFiles(out).part(0).write_bytes(b"of something else")
-    index_documents(run.folder, finished[0], out, limit=2)
-    assert out.read_bytes() == finished[1].read_bytes()
+    parts = TableFiles(out).parts / "parts"
+    parts.mkdir(parents=True)
+    (parts / "in.parquet").write_bytes(b"of something else")
+    with pytest.raises(RunError, match="is there already, and not a folder of parts"):
+        index_documents(run.folder, finished[0], out, limit=2)
+    assert not out.exists()
 
 
 def test_two_processes_do_not_work_on_the_same_table(run, finished, tmp_path):
     out = tmp_path / "out.csv"
-    JobFiles(out).parts.mkdir()
-    with (JobFiles(out).parts / "lock").open("w") as file:
+    TableFiles(out).parts.mkdir()
+    with (TableFiles(out).parts / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(RunError, match="another process"):
             index_documents(run.folder, finished[0], out)
@@ -99,12 +102,12 @@ def test_a_job_killed_at_random_moments_continues_and_writes_the_same_bytes(
     finish(start(*sample, whole, "--workers", "2"))
     n_blocks = -(-len(open_corpus(sample[1])) // 5)
     moments = random.Random(17)
-    parts, left, n_killed = JobFiles(killed).parts, set(), 0
+    parts, left, n_killed = TableFiles(killed).parts, set(), 0
     while n_killed < 6 and not killed.exists():
         process = start(*sample, killed, "--workers", "2")
         if n_killed % 2:  # somewhere in the blocks; otherwise mostly before them
-            wanted = len(list(parts.glob("*.arrow"))) + moments.randint(1, n_blocks // 8)
-            while len(list(parts.glob("*.arrow"))) < wanted and not ended_within(process, 0.002):
+            wanted = len(list(parts.rglob("*.arrow"))) + moments.randint(1, n_blocks // 8)
+            while len(list(parts.rglob("*.arrow"))) < wanted and not ended_within(process, 0.002):
                 pass
         else:
             ended_within(process, moments.random())

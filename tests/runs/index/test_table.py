@@ -8,6 +8,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -15,7 +16,7 @@ from index_jobs import DOCS, lines
 from ontodex.errors import ConfigError, RunError
 from ontodex.io.tables import escape_formula
 from ontodex.runs.index.block import compute_block
-from ontodex.runs.index.table import table_format, write_table
+from ontodex.runs.index.table import read_stored, table_format, write_table
 from ontodex.types import Doc
 
 
@@ -34,7 +35,7 @@ def test_all_table_formats_have_the_same_rows(task, tmp_path):
     part = tmp_path / "0.arrow"
     part.write_bytes(compute_block(replace(task, threshold=0.0), DOCS))
     for name in ("t.csv", "t.tsv.gz", "t.jsonl", "t.parquet"):
-        write_table([part, part], tmp_path / name)
+        write_table([*read_stored(str(part)), *read_stored(str(part))], tmp_path / name)
     expected = lines(tmp_path / "t.jsonl")
     assert len(expected) == 48
     assert open_table(tmp_path / "t.csv", ",") == expected
@@ -78,12 +79,24 @@ def test_hostile_ids_and_names_are_not_formulas_in_the_table(task, tmp_path):
     part.write_bytes(
         compute_block(replace(task, limit=1, threshold=0.0), [Doc("=cmd", DOCS[1].fields)])
     )
-    write_table([part], tmp_path / "t.csv")
+    write_table(read_stored(str(part)), tmp_path / "t.csv")
     assert (tmp_path / "t.csv").read_bytes().splitlines()[1].startswith(b"'=cmd,oak,'=Oak,")
 
 
 def test_a_damaged_part_is_named(tmp_path):
     (tmp_path / "0.arrow").write_bytes(b"ARROW1 and then nothing")
-    with pytest.raises(RunError, match=r"0\.arrow: a finished block that cannot be read"):
-        write_table([tmp_path / "0.arrow"], tmp_path / "t.csv")
+    with pytest.raises(RunError, match=r"0\.arrow: a finished block or part that cannot be read"):
+        write_table(read_stored(str(tmp_path / "0.arrow")), tmp_path / "t.csv")
     assert not (tmp_path / "t.csv").exists()
+
+
+def test_a_part_is_read_back_in_both_formats_some_columns_only(task, tmp_path):
+    block = tmp_path / "0.arrow"
+    block.write_bytes(compute_block(replace(task, threshold=0.0), DOCS))
+    for name in ("p.jsonl", "p.parquet"):
+        write_table(read_stored(str(block)), tmp_path / name)
+        assert pa.concat_tables(read_stored(str(tmp_path / name), ["id"])).to_pylist() == [
+            {"id": doc.id} for doc in DOCS
+        ]
+        write_table(read_stored(str(tmp_path / name)), tmp_path / "again.jsonl")
+        assert lines(tmp_path / "again.jsonl") == lines(tmp_path / "p.jsonl")

@@ -42,7 +42,9 @@ def read(path: Path, *, text_fields: Sequence[str] = ()) -> Iterator[Doc]:
             metadata={name: row[name] for name in others if row[name]},
         )
 
-    return read_rows(path, rows, parse)
+    records = read_rows(path, rows, parse)
+    records.has_ids = "document_id" in rows.header
+    return records
 
 
 def write(corpus: Corpus, path: Path) -> int:

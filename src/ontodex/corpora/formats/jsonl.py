@@ -51,7 +51,9 @@ def read(path: Path, *, mapping: FieldMapping = NO_MAPPING) -> Iterator[Doc]:
     except DataError as error:
         raise error.at(path) from error
     has_id = bool(mapping.id_field) or "id" in (head.object or {"id"})
-    return read_text_records(path, partial(_parse, mapping=mapping, has_id=has_id))
+    records = read_text_records(path, partial(_parse, mapping=mapping, has_id=has_id))
+    records.has_ids = has_id
+    return records
 
 
 def _parse(number: int, line: str, *, mapping: FieldMapping, has_id: bool) -> Doc | None:

@@ -51,7 +51,9 @@ def read(path: Path) -> Iterator[Doc]:
             raise DataError("no id before the first tab")
         return Doc(id_[0] if id_ else str(number), {"text": text}, labels=tuple(labels.split()))
 
-    return read_text_records(path, parse)
+    records = read_text_records(path, parse)
+    records.has_ids = n_tabs == 2
+    return records
 
 
 def write(docs: Iterable[Doc], path: Path) -> int:

@@ -97,7 +97,9 @@ def read(path: Path) -> Records[Any]:
             return None
         return doc
 
-    return Records(path, citations(), parse)
+    records = Records(path, citations(), parse)
+    records.deleted = deleted
+    return records
 
 
 def _find_current(path: Path) -> tuple[frozenset[str], dict[str, int]]:

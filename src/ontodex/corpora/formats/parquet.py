@@ -41,7 +41,9 @@ def read(path: Path, *, mapping: FieldMapping = NO_MAPPING) -> Iterator[Doc]:
     except DataError as error:
         raise error.at(path) from error
     _check_types(file.schema_arrow, columns, path)
-    return Records(path, _read_rows(file, path, columns.others), columns.doc)
+    records = Records(path, _read_rows(file, path, columns.others), columns.doc)
+    records.has_ids = columns.has_id
+    return records
 
 
 def read_columns(path: Path) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import Path
@@ -21,6 +21,9 @@ class Records(Iterator[Doc], Generic[R]):
     `number` counts documents from 1. After a DataError the next record can be requested; `check`
     lists every damaged line in this way. File and line are added to the error here.
     """
+
+    has_ids = True  # else documents are numbered from 1
+    deleted: Collection[str] = ()  # ids of records in earlier files that this file deletes
 
     def __init__(
         self,

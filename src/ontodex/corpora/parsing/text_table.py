@@ -113,7 +113,9 @@ def read(path: Path, *, mapping: FieldMapping = NO_MAPPING) -> Iterator[Doc]:
         columns = Columns(rows.header, mapping)
     except DataError as error:
         raise error.at(path, 1) from error
-    return read_rows(path, rows, columns.doc)
+    records = read_rows(path, rows, columns.doc)
+    records.has_ids = columns.has_id
+    return records
 
 
 def write(corpus: Corpus, path: Path, *, delimiter: str) -> int:

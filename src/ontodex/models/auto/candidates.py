@@ -38,8 +38,13 @@ SPACE: dict[str, Alternatives] = {
 FAMILIES = {"linear": "weights", "bonsai": "weights", "parabel": "weights", "kernel": "kernel"}
 
 
-def choose_systems(train: Corpus, labels: LabelSpace, device: str) -> dict[str, str]:
-    """Return every candidate with the reason why it is left out, "" for one that is tried."""
+def choose_systems(
+    train: Corpus, labels: LabelSpace, device: str, encoder: str = ""
+) -> dict[str, str]:
+    """Return every candidate with the reason why it is left out, "" for one that is tried.
+
+    `encoder` is the folder of a pretrained encoder, where there is one.
+    """
     n_docs, n_labels, is_text = len(train), labels.n_seen, train.kind == "text"
     has_names = labels.ontology is not None and any(labels.ontology.names.values())
     reasons = {
@@ -49,12 +54,17 @@ def choose_systems(train: Corpus, labels: LabelSpace, device: str) -> dict[str, 
         "knn": "" if n_docs <= _KNN_DOCUMENTS else "compares a text with every document",
         "kernel": "for smaller corpora",
         "parabel": "" if n_labels >= _TREE_LABELS else f"for {_TREE_LABELS} labels or more",
+        "semantic": "needs a pretrained encoder (model.encoder)",
+        "attentive-bert": "needs a GPU and a pretrained encoder (model.encoder)",
         "attentive": "needs a GPU",
     }
     if n_docs <= _KERNEL_DOCUMENTS and n_docs * n_labels <= _KERNEL_CELLS:
         reasons["kernel"] = ""
-    if device.startswith("cuda") and is_text:
-        reasons["attentive"] = ""
+    has_gpu = device.startswith("cuda")
+    if encoder:
+        reasons["semantic"] = reasons["lexical"]
+    if has_gpu and is_text:
+        reasons["attentive-bert" if encoder else "attentive"] = ""
     return reasons
 
 

@@ -70,9 +70,10 @@ class AutoSystem:
                 device=self.device,
                 depth=self.config.depth,
                 languages=self.config.languages,
+                encoder=self.config.encoder,
             )
             rungs = make_rungs(train, dev, labels, folds=self.config.folds, seed=self.config.seed)
-            reasons = choose_systems(train, labels, self.device)
+            reasons = choose_systems(train, labels, self.device, self.config.encoder)
             systems = self.config.systems or [name for name in reasons if not reasons[name]]
             search = Search(
                 runner,

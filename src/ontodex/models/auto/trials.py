@@ -79,13 +79,13 @@ def nest_settings(settings: Mapping[str, Any]) -> Table:
 
 
 def make_model(
-    system: str, settings: Mapping[str, Any], device: str, languages: Sequence[str] = ()
+    system: str, settings: Mapping[str, Any], device: str, shared: Mapping[str, Any] | None = None
 ) -> Model:
-    """Return an untrained system with these settings, for documents of these languages."""
+    """Return an untrained system with these settings, and of `shared` those that it has."""
     model_class = find_model(system)
     table = nest_settings(settings)
-    if languages and any(f.name == "languages" for f in dataclasses.fields(model_class.Config)):
-        table = {"languages": list(languages), **table}
+    known = {field.name for field in dataclasses.fields(model_class.Config)}
+    table = {name: value for name, value in (shared or {}).items() if name in known} | table
     return model_class(build(model_class.Config, table, "model"), device=device)
 
 
@@ -100,9 +100,12 @@ class TrialRunner:
         device: str,
         depth: int,
         languages: Sequence[str] = (),
+        encoder: str = "",
     ) -> None:
         self.folder, self.labels = folder, labels
         self.device, self.depth, self.languages = device, depth, languages
+        shared = {"languages": list(languages), "encoder": encoder}
+        self._shared = {name: value for name, value in shared.items() if value}
         self._warm: set[str] = set()  # systems whose libraries are loaded
 
     def find(self, system: str, settings: Table, rung: Rung) -> Trial | None:
@@ -141,7 +144,7 @@ class TrialRunner:
             self._warm.add(system)
 
     def _make_model(self, system: str, settings: Table) -> Model:
-        return make_model(system, settings, self.device, self.languages)
+        return make_model(system, settings, self.device, self._shared)
 
     def _locate(self, system: str, settings: Table, rung: Rung) -> Path:
         plan = json.dumps([system, sorted(settings.items()), rung.name])

@@ -41,14 +41,20 @@ class Task:
     limit: int | None
     threshold: float | None
     language: str | None
-    n_features: int  # of documents without text
+
+    def load_run(self) -> Run:
+        """Return the run; a worker loads it once."""
+        return _load_run(self.run, self.manifest, self.device)
 
 
-def compute_block(task: Task, docs: Sequence[Doc]) -> bytes:
-    """Return the rows of these documents, as an Arrow file."""
-    run = _load_run(task.run, task.manifest, task.device)
+def compute_block(task: Task, docs: Sequence[Doc], n_features: int = 0) -> bytes:
+    """Return the rows of these documents, as an Arrow file.
+
+    `n_features` is the number of features of documents without text.
+    """
+    run = task.load_run()
     # In memory, without a folder: features that a system prepares for a block are not kept.
-    corpus = Corpus.of(docs, n_features=task.n_features)
+    corpus = Corpus.of(docs, n_features=n_features)
     batch = _rows(corpus.ids, choose_labels(run, corpus, task), run, run.find_tag(task.language))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, SCHEMA) as writer:

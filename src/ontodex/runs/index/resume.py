@@ -1,137 +1,160 @@
-"""Resume a killed `ontodex index`: the files of a job, and what of it is already done.
+"""Resume a killed `ontodex index`: the files of a folder of parts, and what of it is already done.
 
-    OUT.job.json        the plan of the job (run, input, settings) and, in the end, its result
-    OUT.parts/          input/ the admitted documents, input.json where each block begins,
-                        rejects.jsonl, 000017.arrow a finished block; removed when OUT is complete
-    OUT.rejects.jsonl   the records that were not admitted, with reasons
+    OUT/job.json            the plan: run and settings, which are the same for all parts
+    OUT/parts/NAME.parquet  the rows of one input
+    OUT/ledger/NAME.json    the input of that part, written after the part
+    OUT/rejects/NAME.jsonl  the records of the input that were not admitted, with reasons
+    OUT/work/KEY/           000017.arrow, a finished block of an input that is not finished
 
-Each file is written completely or not at all, and each step does only what is missing. After a kill
-at any moment the same command continues, and its bytes equal those of an uninterrupted job.
+Each file is written completely or not at all, and a part depends on its input and the plan alone.
+So after a kill at any moment the same command does what is missing, and the bytes equal those of an
+uninterrupted job. KEY is made from the input and the plan: a block of an older version is not used.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from hashlib import sha256
+from typing import Any
 
+from ontodex import __version__
 from ontodex.errors import RunError
-from ontodex.io.files import open_atomic, write_text
-from ontodex.io.temporary import remove_leftovers
+from ontodex.io.files import write_text
+from ontodex.io.storage import join, list_files, read_texts, reading, writing
+from ontodex.runs.index.inputs import Input
 
-
-@dataclass(frozen=True)
-class IndexResult:
-    """The numbers of documents that a job indexed and rejected."""
-
-    documents: int
-    rejected: int
+LEAVE = "choose another OUT, or remove that one and what is beside it"
 
 
 @dataclass(frozen=True)
 class JobPlan:
-    """Everything that determines the bytes of the result."""
+    """Everything but the inputs that determines the bytes of the parts."""
 
-    ontodex: str
-    run: str
-    input: str
+    run: str  # SHA-256 of manifest.json, which holds those of all files of the run
     limit: int | None
     threshold: float | None
     language: str | None
     block: int
     device: str
+    columns: dict[str, Any]
+    to: str  # format of the parts
+
+    def require_same(self, begun: dict[str, Any], out: str, others: Sequence[str] = ()) -> None:
+        """Raise a RunError with the differences from the plan with which `out` was begun.
+
+        `others` are further differences.
+        """
+        words = list(others)
+        for name, new in asdict(self).items():
+            if (old := begun.get(name)) != new:
+                words.append("another run" if name == "run" else f"{name} {old}, not {new}")
+        if words:
+            raise RunError(f"{out}: belongs to a job with {' and '.join(words)}", hint=LEAVE)
+
+    def make_key(self, input: Input) -> str:
+        """Return the name of the folder with the finished blocks of an unfinished input."""
+        content = json.dumps([__version__, asdict(self), input])
+        return sha256(content.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
-class JobRecord:
-    """The content of OUT.job.json: written when the input is admitted, and again in the end."""
+class PartRecord:
+    """The ledger's entry about one part."""
 
-    plan: JobPlan
-    result: IndexResult | None
+    input: str  # its name, which is also that of the part
+    location: str
+    size: int
+    version: str
+    run: str
+    ontodex: str
+    documents: int
+    rejected: int
+    has_ids: bool  # else the documents of the input are numbered from 1
+    deleted: list[str]  # ids of earlier records that this input deletes
+    warnings: list[str]
+
+    def is_of(self, input: Input) -> bool:
+        """Return whether the part was made from the input as it is now."""
+        return (self.input, self.size, self.version) == (input.name, input.size, input.version)
 
 
 @dataclass(frozen=True)
-class JobFiles:
-    """The paths of the files of a job."""
+class PartsFolder:
+    """A folder of parts, on this machine or behind a URL."""
 
-    out: Path
-
-    @property
-    def job(self) -> Path:
-        return self._beside(".job.json")
+    location: str
 
     @property
-    def parts(self) -> Path:
-        return self._beside(".parts")
+    def job(self) -> str:
+        return join(self.location, "job.json")
 
     @property
-    def rejects(self) -> Path:
-        return self._beside(".rejects.jsonl")
+    def work(self) -> str:
+        return join(self.location, "work")
 
-    def part(self, number: int) -> Path:
-        return self.parts / f"{number:06}.arrow"
+    def part(self, name: str, to: str) -> str:
+        return join(self.location, "parts", f"{name}.{to}")
 
-    def _beside(self, ending: str) -> Path:
-        return self.out.with_name(self.out.name + ending)
+    def rejects(self, name: str) -> str:
+        return join(self.location, "rejects", f"{name}.jsonl")
 
-    def remove_partial_writes(self) -> None:
-        """Remove what a killed process left of files that it was writing."""
-        for path in (self.out, self.job, self.rejects):
-            remove_leftovers(path)
+    def blocks(self, key: str) -> str:
+        return join(self.work, key)
+
+    def list_parts(self) -> set[str]:
+        """Return the file names of all parts."""
+        return {file.name for file in list_files(join(self.location, "parts"))}
+
+    def read_ledger(self) -> dict[str, PartRecord]:
+        """Return the records of all finished parts, in the order of their names."""
+        records = {}
+        for file, text in sorted(read_texts(join(self.location, "ledger")).items()):
+            try:
+                record = PartRecord(**json.loads(text))
+            except (ValueError, TypeError) as error:
+                raise RunError(
+                    f"{join(self.location, 'ledger', file)}: damaged ({error})",
+                    hint="remove that file and start the same command again",
+                ) from error
+            records[record.input] = record
+        return dict(sorted(records.items()))
+
+    def write_record(self, record: PartRecord) -> None:
+        """Write what the ledger says about a part. From then on it is finished."""
+        place = join(self.location, "ledger", f"{record.input}.json")
+        write_json(place, asdict(record))
+
+    def claim(self, plan: JobPlan) -> None:
+        """Record the plan, or make sure that it is the one with which the folder was begun."""
+        begun = read_json(self.job)
+        if begun is not None:
+            plan.require_same(begun, self.location)
+            return
+        if any(file.name != "lock" for file in list_files(self.location)):
+            raise RunError(
+                f"{self.location}: is there already, and not a folder of parts",
+                hint="name a folder that does not exist yet",
+            )
+        write_json(self.job, asdict(plan))
 
 
-def read_record(files: JobFiles, plan: JobPlan) -> JobRecord | None:
-    """Return the record of the job that OUT belongs to; None where there is no OUT yet.
-
-    OUT of another job, and a file that no job wrote, are refused.
-    """
-    if not files.job.exists():
-        if files.out.exists():
-            raise RunError(f"{files.out}: is there already", hint="choose another OUT")
+def read_json(location: str) -> dict[str, Any] | None:
+    """Return the object in a JSON file of a job, or None if there is no such file."""
+    if not list_files(location):
         return None
+    with reading(location) as path:
+        text = path.read_text(encoding="utf-8")
     try:
-        found = json.loads(files.job.read_text(encoding="utf-8"))
-        begun, result = JobPlan(**found["plan"]), found["result"]
-        record = JobRecord(begun, None if result is None else IndexResult(**result))
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(
-            f"{files.job}: damaged ({error})", hint=f"remove it and {files.parts}"
-        ) from error
-    if begun != plan:
-        raise RunError(
-            f"{files.out}: belongs to a job with {_describe_differences(begun, plan)}",
-            hint=f"choose another OUT, or remove {files.job} and what is beside it",
-        )
-    return record
+        found = json.loads(text)
+        if not isinstance(found, dict):
+            raise ValueError("not an object")
+    except ValueError as error:
+        raise RunError(f"{location}: damaged ({error})", hint=LEAVE) from error
+    return found
 
 
-def _describe_differences(begun: JobPlan, plan: JobPlan) -> str:
-    words = []
-    for name, old in asdict(begun).items():
-        new = asdict(plan)[name]
-        if old != new:
-            is_digest = name in ("run", "input")
-            words.append(f"another {name}" if is_digest else f"{name} {old}, not {new}")
-    return " and ".join(words)
-
-
-def remove_unknown_parts(parts: Path) -> None:
-    """Remove the parts of a job without a record: nobody knows from which run they are."""
-    for path in (*parts.glob("input.json"), *parts.glob("*.arrow")):
-        path.unlink()
-
-
-def write_record(files: JobFiles, record: JobRecord) -> None:
-    write_text(files.job, json.dumps(asdict(record), indent=1, ensure_ascii=False) + "\n")
-
-
-def finish(files: JobFiles, record: JobRecord) -> None:
-    """Record that OUT is complete; after this, no step of the job is repeated."""
-    if record.result is not None and record.result.rejected:
-        with (
-            open_atomic(files.rejects) as file,
-            (files.parts / "rejects.jsonl").open("rb") as found,
-        ):
-            shutil.copyfileobj(found, file)
-    write_record(files, record)
+def write_json(location: str, value: dict[str, Any]) -> None:
+    with writing(location) as path:
+        write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")

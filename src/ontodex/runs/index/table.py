@@ -1,9 +1,11 @@
-"""The finished blocks of `ontodex index` as one table: CSV, TSV, JSON lines or Parquet."""
+"""The tables of `ontodex index`: write rows as CSV, TSV, JSON lines or Parquet; read parts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +18,17 @@ from ontodex.corpora.parsing.records import write_lines
 from ontodex.corpora.parsing.text_table import write_rows
 from ontodex.errors import ConfigError, RunError
 from ontodex.io.files import open_atomic
+from ontodex.io.storage import reading
 from ontodex.io.tables import escape_formula
 from ontodex.runs.index.block import SCHEMA
 
+_LINES = 1_000  # of a JSONL part in memory
 DECIMALS = 6  # of a probability in text; Parquet keeps all of them
 
 
-def write_table(parts: Sequence[Path], out: Path) -> None:
-    """Write the rows of all parts to `out`, completely or not at all."""
-    WRITERS[table_format(out)](parts, out)
+def write_table(rows: Iterable[pa.Table], out: Path) -> None:
+    """Write all rows to `out`, completely or not at all; a few of them are in memory."""
+    WRITERS[table_format(out)](rows, out)
 
 
 def table_format(out: Path) -> str:
@@ -39,22 +43,38 @@ def table_format(out: Path) -> str:
     return format
 
 
-def _read_parts(parts: Sequence[Path]) -> Iterator[pa.Table]:
-    """Yield the rows of each part, one part in memory at a time."""
-    for part in parts:
+def read_stored(part: str, columns: Sequence[str] = SCHEMA.names) -> Iterator[pa.Table]:
+    """Yield the rows of a finished block or part, wherever it is, some at a time."""
+    with reading(part) as path:
         try:
-            with pa.memory_map(str(part)) as source:
-                table = pa.ipc.open_file(source).read_all()
-        except (OSError, pa.ArrowException) as error:
+            yield from READERS[path.suffix](path, columns)
+        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             raise RunError(
-                f"{part}: a finished block that cannot be read ({error})",
+                f"{part}: a finished block or part that cannot be read ({error})",
                 hint="remove that file and start the same command again",
             ) from error
-        yield table
 
 
-def _read_rows(parts: Sequence[Path]) -> Iterator[dict[str, Any]]:
-    for table in _read_parts(parts):
+def _read_arrow(part: Path, columns: Sequence[str]) -> Iterator[pa.Table]:
+    with pa.memory_map(str(part)) as source:
+        yield pa.ipc.open_file(source).read_all().select(columns)
+
+
+def _read_parquet(part: Path, columns: Sequence[str]) -> Iterator[pa.Table]:
+    with pq.ParquetFile(part) as file:
+        for group in range(file.num_row_groups):
+            yield file.read_row_group(group, columns=list(columns))
+
+
+def _read_jsonl(part: Path, columns: Sequence[str]) -> Iterator[pa.Table]:
+    schema = pa.schema([SCHEMA.field(name) for name in columns])
+    with part.open("rb") as file:
+        while lines := list(islice(file, _LINES)):
+            yield pa.Table.from_pylist([json.loads(line) for line in lines], schema=schema)
+
+
+def _iterate_rows(tables: Iterable[pa.Table]) -> Iterator[dict[str, Any]]:
+    for table in tables:
         yield from table.to_pylist()
 
 
@@ -65,8 +85,8 @@ def _format_cells(row: dict[str, Any]) -> list[str]:
     return [*map(escape_formula, texts), "|".join(shares)]
 
 
-def _write_cells(parts: Sequence[Path], out: Path, *, delimiter: str) -> None:
-    write_rows(out, SCHEMA.names, map(_format_cells, _read_rows(parts)), delimiter=delimiter)
+def _write_cells(tables: Iterable[pa.Table], out: Path, *, delimiter: str) -> None:
+    write_rows(out, SCHEMA.names, map(_format_cells, _iterate_rows(tables)), delimiter=delimiter)
 
 
 def _format_line(row: dict[str, Any]) -> str:
@@ -74,19 +94,25 @@ def _format_line(row: dict[str, Any]) -> str:
     return dump_json(row | {"probabilities": shares})
 
 
-def _write_jsonl(parts: Sequence[Path], out: Path) -> None:
-    write_lines(out, map(_format_line, _read_rows(parts)))
+def _write_jsonl(tables: Iterable[pa.Table], out: Path) -> None:
+    write_lines(out, map(_format_line, _iterate_rows(tables)))
 
 
-def _write_parquet(parts: Sequence[Path], out: Path) -> None:
+def _write_parquet(tables: Iterable[pa.Table], out: Path) -> None:
     with open_atomic(out) as file, pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
-        for table in _read_parts(parts):
+        for table in tables:
             writer.write_table(table)
 
 
-WRITERS: dict[str, Callable[[Sequence[Path], Path], None]] = {
+WRITERS: dict[str, Callable[[Iterable[pa.Table], Path], None]] = {
     "csv": partial(_write_cells, delimiter=","),
     "tsv": partial(_write_cells, delimiter="\t"),
     "jsonl": _write_jsonl,
     "parquet": _write_parquet,
+}
+PART_FORMATS = ("parquet", "jsonl")
+READERS: dict[str, Callable[[Path, Sequence[str]], Iterator[pa.Table]]] = {
+    ".arrow": _read_arrow,
+    ".parquet": _read_parquet,
+    ".jsonl": _read_jsonl,
 }

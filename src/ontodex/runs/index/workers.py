@@ -11,55 +11,31 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from functools import lru_cache
-from pathlib import Path
-from typing import NamedTuple, TypeVar
-
-import numpy as np
 
 from ontodex.errors import RunError
-from ontodex.runs.index.block import Task, compute_block
-from ontodex.types import Corpus, Doc
+from ontodex.runs.index.inputs import Input
+from ontodex.runs.index.shard import ShardTask, SliceResult, index_slice, make_slices
 
 # Read by BLAS, OpenMP and torch when a process starts.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-AHEAD = 2  # blocks submitted for each worker: one being computed, one waiting
-
-H = TypeVar("H")
 
 
-class Block(NamedTuple):
-    """Consecutive documents that are computed together."""
-
-    number: int
-    start: int
-    end: int
-
-    def docs(self, corpus: Corpus) -> list[Doc]:
-        return list(corpus.select(np.arange(self.start, self.end)))
-
-
-def compute_in_processes(
-    task: Task, corpus: Corpus, blocks: Sequence[Block], *, workers: int
-) -> Iterator[tuple[int, bytes]]:
-    """Yield (number, part) of each block, in the order in which they are finished."""
-    assert corpus.folder is not None
-    folder, workers = corpus.folder, min(workers, len(blocks))
-    spawn = multiprocessing.get_context("spawn")  # a fork would copy locks of threads
+def index_in_processes(
+    shard: ShardTask, inputs: Sequence[Input], *, workers: int
+) -> Iterator[SliceResult]:
+    """Index all inputs and yield the results, in the order in which they are finished."""
+    slices = make_slices(inputs, workers)
     with (
         _environment(ONE_THREAD),
-        ProcessPoolExecutor(workers, mp_context=spawn, initializer=_start_worker) as pool,
+        _start_pool(min(workers, len(slices))) as pool,
     ):
         try:
-            yield from submit_blocks(
-                blocks,
-                lambda block: pool.submit(_compute_in_worker, task, folder, block),
-                _first_done,
-                at_once=AHEAD * workers,
-            )
+            # They are names of inputs, so all can wait in memory.
+            futures = [pool.submit(index_slice, shard, slice) for slice in slices]
+            yield from (future.result() for future in as_completed(futures))
         except BrokenProcessPool as error:
             raise RunError(
                 "a worker process was killed, perhaps because memory ran out",
@@ -70,27 +46,9 @@ def compute_in_processes(
             pool.shutdown(cancel_futures=True)
 
 
-def submit_blocks(
-    blocks: Iterable[Block],
-    submit: Callable[[Block], H],
-    first_done: Callable[[list[H]], list[tuple[H, bytes]]],
-    *,
-    at_once: int,
-) -> Iterator[tuple[int, bytes]]:
-    """Yield (number, part) of each block; at most `at_once` are submitted at a time, which bounds
-    memory."""
-    running: dict[H, int] = {}
-    for block in blocks:
-        running[submit(block)] = block.number
-        if len(running) >= at_once:
-            yield from ((running.pop(handle), part) for handle, part in first_done(list(running)))
-    while running:
-        yield from ((running.pop(handle), part) for handle, part in first_done(list(running)))
-
-
-def _first_done(futures: list[Future[bytes]]) -> list[tuple[Future[bytes], bytes]]:
-    done, _ = wait(futures, return_when=FIRST_COMPLETED)
-    return [(future, future.result()) for future in done]
+def _start_pool(workers: int) -> ProcessPoolExecutor:
+    spawn = multiprocessing.get_context("spawn")  # a fork would copy locks of threads
+    return ProcessPoolExecutor(workers, mp_context=spawn, initializer=_start_worker)
 
 
 def _start_worker() -> None:
@@ -104,15 +62,6 @@ def _end_with_parent() -> None:
     assert parent is not None
     parent.join()
     os._exit(1)
-
-
-def _compute_in_worker(task: Task, folder: Path, block: Block) -> bytes:
-    return compute_block(task, block.docs(_open(folder)))
-
-
-@lru_cache(maxsize=1)
-def _open(folder: Path) -> Corpus:
-    return Corpus.open(folder)
 
 
 @contextlib.contextmanager
