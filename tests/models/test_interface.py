@@ -11,6 +11,7 @@ ABILITIES: dict[str, set[type]] = {
     "popularity": {Refits},
     "lexical": {Explains, Refits},
     "semantic": {Explains},
+    "attentive-bert": {Explains},
     "knn": {Explains, Refits, Updates},
     "kernel": {Explains, Refits},
     "linear": {Explains, Refits},

@@ -85,7 +85,7 @@ def test_weights_under_a_head_and_parts_that_are_not_needed_are_read(folder, net
         ({"intermediate_size": 2**40}, "intermediate_size must be at most"),
         ({"intermediate_size": 13}, "has shape"),
         ({"num_hidden_layers": 2}, "is missing"),
-        ({"vocab_size": 4}, "more than the 4"),
+        ({"vocab_size": 4}, r"more than the vocabulary of the network \(4\)"),
     ],
 )
 def test_a_config_that_does_not_fit_is_refused(folder, changes, message):

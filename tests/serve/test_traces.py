@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+import sqlalchemy as sa
 
 from ontodex.errors import ConfigError, MissingExtraError
 from ontodex.serve.traces import OpenTelemetryTraces, Traces, open_traces
@@ -89,11 +90,12 @@ def test_no_span_has_text_of_a_document_or_an_error(start, traces, exporter):
 
 
 def test_probes_have_no_spans_and_a_server_error_is_marked(start, traces, exporter):
-    client = start(traces=traces, timeout=1e-6)
+    client = start(traces=traces)
     for path in ("/healthz", "/readyz", "/metrics"):
         assert client.get(path).status_code == 200
     assert exporter.get_finished_spans() == ()
-    assert client.post("/suggest", json=DOCUMENT).status_code == 503
+    client.app._service.database._engine = sa.create_engine("sqlite:////no/such/folder/d")
+    assert client.post("/documents", json=DOCUMENT).status_code == 503
     (span,) = by_name(exporter)["request"]
     assert span.status.status_code.name == "ERROR"
 

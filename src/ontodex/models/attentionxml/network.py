@@ -39,7 +39,7 @@ class SharedReadOut(nn.Module):
 
     def forward(self, h: Tensor, mask: Tensor) -> Tensor:
         values = project_tokens(self.project, h)  # (n, t, b)
-        if not self.deeper.each:  # the same in one compiled step, which reads the scores once
+        if h.is_cuda and not self.deeper.each:  # the same in one compiled step, read once
             return compute_label_logits(h, values, self.queries, self.output, mask) + self.bias
         m = attend(h, values, self.queries, mask)  # (n, l, b)
         return compute_logits(self.deeper(m), self.output) + self.bias  # (n, l)
