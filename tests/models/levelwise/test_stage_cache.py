@@ -11,6 +11,7 @@ import textwrap
 import time
 from pathlib import Path
 
+import levelwise_planted
 import numpy as np
 import pytest
 import torch
@@ -70,8 +71,8 @@ CHILD = """
     from pathlib import Path
     import torch
     torch.set_num_threads(1)
-    from levelwise_planted import CONFIG, DEV, LABELS, TRAIN
-        import dataclasses
+    from levelwise_planted import CONFIG, DEV, LABELS, TRAIN, PlantedLevelwise
+    import dataclasses
     from ontodex.config import vary
     out = Path(sys.argv[2])
     quick = dataclasses.replace(CONFIG.train, checkpoint_seconds=0.0)
@@ -88,7 +89,8 @@ CHILD = """
 
 def child(out: Path) -> subprocess.Popen[bytes]:
     out.mkdir(exist_ok=True)
-    script = [sys.executable, "-c", textwrap.dedent(CHILD), str(Path(__file__).parent), str(out)]
+    tests = str(Path(levelwise_planted.__file__).parent)
+    script = [sys.executable, "-c", textwrap.dedent(CHILD), tests, str(out)]
     return subprocess.Popen(script, stdout=subprocess.PIPE)
 
 
@@ -107,6 +109,7 @@ def test_a_training_killed_again_and_again_learns_the_same_bits_and_repeats_no_s
             if kills < 5 and (moved or (kills % 2 and time.monotonic() - began > 3)):
                 os.kill(process.pid, signal.SIGKILL)
             time.sleep(0.02)  # a random moment is the point of this test
+        assert process.returncode in (0, -signal.SIGKILL)
         done = process.returncode == 0
         kills += not done
         process.stdout.close()
