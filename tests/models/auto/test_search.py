@@ -6,9 +6,9 @@ import pytest
 
 from ontodex.errors import RunError
 from ontodex.models.auto.budget import Budget
-from ontodex.models.auto.rungs import make_rungs
+from ontodex.models.auto.rungs import Rung, Split, make_rungs
 from ontodex.models.auto.search import Search
-from ontodex.models.auto.trials import TrialRunner
+from ontodex.models.auto.trials import Trial, TrialRunner
 from ontodex.types import LabelSpace
 
 
@@ -82,3 +82,83 @@ def test_where_time_is_short_fewer_folds_decide(make_search):
     search.budget.spend(search.budget.left - 0.06 * 3_600)  # 36 s are left, beside the reserve
     search._drop_folds(["knn"])
     assert [len(rung.splits) for rung in search.rungs] == [1]
+
+
+class CostedRunner(TrialRunner):
+    """Trials that train nothing: each takes what `costs` says of its documents."""
+
+    def __init__(self, folder, labels, costs, budget):
+        super().__init__(folder, labels, device="cpu", depth=10)
+        self.costs, self.budget, self.done = costs, budget, {}
+
+    def find(self, system, settings, rung):
+        return self.done.get((system, str(settings), rung.name))
+
+    def run(self, system, settings, rung):
+        seconds = self.costs[system](rung.documents)
+        self.budget.spend(seconds)
+        splits = len(rung.splits)
+        trial = Trial(system, settings, rung.name, rung.documents, splits, fit_seconds=seconds)
+        self.done[system, str(settings), rung.name] = trial
+        return trial
+
+
+@pytest.fixture
+def make_costed(make_corpus, ontology, tmp_path):
+    train, dev = make_corpus(160, 1), make_corpus(20, 2)
+
+    def make(seconds, **costs):
+        labels = LabelSpace.of(train, ontology)
+        rungs = []
+        for size in (10, 40, 160):
+            split = Split(train.select(range(size)), dev, labels)
+            rungs.append(Rung(f"{size} documents", (split,), labels.gold(dev)))
+        budget = Budget(seconds)
+        runner = CostedRunner(tmp_path, labels, costs, budget)
+        return Search(runner, rungs, budget, documents=180, final_fits=1)
+
+    return make
+
+
+def test_a_cost_that_hardly_grows_is_found_by_a_second_probe(make_costed):
+    """By one trial of 20 s, 160 documents would take 20 * 16 ** 1.3 = 735 s."""
+    search = make_costed(1_000, linear=lambda n: 20 + n / 4, knn=lambda n: n / 100)
+    search._probe(["linear", "knn"])
+    assert [(t.system, t.documents) for t in search.trials] == [
+        ("linear", 10), ("knn", 10), ("linear", 40), ("knn", 40),
+    ]  # fmt: skip
+    assert search.estimate("linear", {}, search.rungs[-1]) == pytest.approx(30 * 160 / 40)
+    assert sorted(search._plan()) == ["knn", "linear"]
+
+
+def test_a_second_probe_takes_at_most_a_quarter_of_the_time(make_costed):
+    search = make_costed(1_000, linear=lambda n: 100.0, knn=lambda n: n / 100)
+    search._probe(["linear", "knn"])
+    assert ("linear", 40) not in [(t.system, t.documents) for t in search.trials]
+
+
+def test_what_does_not_leave_time_for_learning_dev_is_still_trained_in_full(make_costed):
+    search = make_costed(1_000, linear=lambda n: n * 3.0, knn=lambda n: n / 100)
+    search._probe(["linear", "knn"])
+    planned = search._plan()
+    assert planned == ["knn"], "850 s are left for training linear twice, for 480 and 540 s"
+    search._finish(planned)
+    assert ("linear", 160) in [(t.system, t.documents) for t in search.trials]
+    assert not search.left_out
+
+
+def test_settings_are_tuned_again_when_the_costs_are_known(make_costed):
+    """By its first trials bonsai would take 80 s, so that none were left for tuning it."""
+    costs = {"bonsai": lambda n: n / 2 if n < 160 else 6.0, "knn": lambda n: n / 100}
+    search = make_costed(150, **costs)
+    search._probe(["bonsai", "knn"])
+    planned = search._plan()
+    search._tune(planned)
+    assert not any(t.system == "bonsai" and t.settings for t in search.trials)
+    finished = search._finish(planned)
+    assert sorted(finished) == ["bonsai", "knn"]
+    while search._tune(finished):
+        finished = search._finish(finished)
+    assert any(t.system == "bonsai" and t.settings for t in search.trials)
+    tried = [(t.system, str(t.settings), t.rung) for t in search.trials]
+    assert len(tried) == len(set(tried))

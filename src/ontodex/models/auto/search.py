@@ -1,9 +1,11 @@
 """The search: which trials, in which order, and what they decide.
 
-probe    every candidate with its defaults on the first rung: what it gives, what it costs
+probe    every candidate with its defaults on the first rung: what it gives, what it costs; then
+         on the second: how its cost grows with the documents
 plan     the candidates that can be trained in full, and refitted, within the budget
 tune     alternatives of their settings, one at a time, on the largest rung that leaves time
 finish   the planned candidates on the last rung, then others that still fit
+         (tuned and finished again while time is left: now all costs are known)
 select   the members of the consensus and their weights, from the rankings of the last rung
 """
 
@@ -30,6 +32,7 @@ logger = logging.getLogger(__name__)
 MIN_GAIN = 0.001  # of nDCG@5: a setting that gives less is not changed
 _RESERVE = 0.05  # of the budget: for thresholds, saving and loading
 _SAFETY = 1.25  # estimates may be too low by this factor: other work slows a machine down
+_SECOND_PROBE = 0.25  # of the usable time, at most, for a system's trial on the second rung
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,9 @@ class Search:
             self._probe(systems)
             planned = self._plan()
             self._tune(planned)
-            self._finish(planned)
+            finished = self._finish(planned)
+            while self._tune(finished):
+                finished = self._finish(finished)
             return self._select()
         finally:
             self._bar.close()
@@ -108,11 +113,16 @@ class Search:
                 self.left_out[system] = "no time was left to try it"
             else:
                 self.try_settings(system, {}, self.rungs[0])
+        if len(self.rungs) > 1 and self.rungs[1].documents > self.rungs[0].documents:
+            for trial in sorted(self.trials, key=lambda trial: -trial.ndcg):
+                cost = self.estimate(trial.system, {}, self.rungs[1])
+                if not trial.failure and cost <= _SECOND_PROBE * self.usable:
+                    self.try_settings(trial.system, {}, self.rungs[1])
 
     def _plan(self) -> list[str]:
         """Return the systems to train in full, the best of each family first."""
         probes = sorted(
-            (trial for trial in self.trials if not trial.failure and not trial.settings),
+            (t for t in self.trials if not t.failure and t.rung == self.rungs[0].name),
             key=lambda trial: -trial.ndcg,
         )
         self.left_out |= {t.system: t.failure for t in self.trials if t.failure}
@@ -177,8 +187,12 @@ class Search:
         splits = len(rung.splits)
         return estimate_seconds(self.trials, system, settings, rung.documents, splits)
 
-    def _tune(self, planned: Sequence[str]) -> None:
-        """Try one alternative after the other, in turn for each system, while time is left."""
+    def _tune(self, planned: Sequence[str]) -> bool:
+        """Try one alternative after the other, in turn for each system, while time is left.
+
+        Return whether any was new.
+        """
+        n_before = len(self.trials)
         queues = {
             name: list(list_alternatives(name, self.kind, self.runner.languages))
             for name in planned
@@ -194,8 +208,11 @@ class Search:
                     rung_of[system] = self._choose_rung(system, share)
                 name, value = queues[system].pop(0)
                 settings = {**self.best[system], name: value}
-                if 2 * self.estimate(system, settings, rung_of[system]) <= time_left:
+                is_new = all((t.system, t.settings) != (system, settings) for t in self.trials)
+                cost = 2 * self.estimate(system, settings, rung_of[system])
+                if is_new and cost <= time_left:
                     self._try_alternative(system, settings, rung_of[system], planned)
+        return len(self.trials) > n_before
 
     def _choose_rung(self, system: str, share: float) -> Rung:
         """Return the largest rung on which a trial takes at most this time."""
@@ -213,23 +230,28 @@ class Search:
         if is_better and _SAFETY * rest <= self.usable:
             self.best[system] = settings
 
-    def _finish(self, planned: Sequence[str]) -> None:
+    def _finish(self, planned: Sequence[str]) -> list[str]:
         """Train on the last rung what is planned, then what was left out and still fits.
 
-        The cheapest come first: together they cost little, and each is of a kind of its own.
+        The cheapest come first: together they cost little, and each is of a kind of its own. What
+        was left out need not leave time for learning dev too.
         """
         last = self.rungs[-1]
         done = list[str]()
         planned = sorted(planned, key=lambda name: self.estimate_rest([name]))
         rest = [t.system for t in self.trials if t.system not in planned and not t.failure]
         for system in [*planned, *dict.fromkeys(rest)]:
-            settings = self.best.get(system, {})
-            if not done or self.estimate_rest([*done, system]) <= self.usable:
+            settings = self.best.setdefault(system, {})
+            cost = self.estimate_rest([*done, system])
+            if system not in planned:
+                cost -= self.estimate_final(system, settings)
+            if not done or cost <= self.usable:
                 if not self.try_settings(system, settings, last).failure:
                     done.append(system)
                     self.left_out.pop(system, None)
             else:
                 self.left_out[system] = "training it in full would take longer than is left"
+        return done
 
     def _select(self) -> SearchResult:
         last = self.rungs[-1]
