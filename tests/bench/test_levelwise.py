@@ -49,8 +49,9 @@ def carried(folder: Path, *, documents: int = 16, max_length: int = 500) -> list
     docs = [Doc(str(i), {"text": "deep water"}, (), ("nature", "water")) for i in range(documents)]
     written = folder.parent / f"written-{folder.name}"
     corpora = {part: Corpus.write(docs, written / part) for part in ("train", "dev", "test")}
-    told = {"stop_words": "en", "phrases": True, "phrase_words": 2, "phrases_per_doc": 20}
-    prepare(corpora, folder, PrepareConfig(**told, min_count=1, max_length=max_length))
+    phrases = {"phrases": True, "known_phrases": True, "phrases_per_doc": 20, "phrase_count": 1}
+    words = {"stop_words": "en", "min_count": 1, "max_length": max_length}
+    prepare(corpora, folder, PrepareConfig(**words, **phrases))
     write_ontology(SEA, folder / "ontology.json")
     tiny = {name: value for name, value in TINY.items() if name != "train"}
     over = {**tiny, "train.epochs": 1, "train.batch_size": 8}

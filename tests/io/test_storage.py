@@ -57,6 +57,14 @@ def test_files_are_written_listed_read_and_removed(root):
     assert read_texts(join(root, "b")) == {}
 
 
+def test_files_that_are_gone_while_a_folder_is_listed_are_left_out(tmp_path):
+    """Another worker has renamed them: links to nothing stand for them here."""
+    (tmp_path / "000001.arrow").write_text("whole")
+    for name in (".000002.arrow.17.0a1b2c3d.part", "000003.arrow"):
+        (tmp_path / name).symlink_to(tmp_path / "nothing")
+    assert [file.name for file in list_files(str(tmp_path))] == ["000001.arrow"]
+
+
 def test_patterns_find_files_with_names_from_the_first_wildcard_on(root):
     for name in ("a/1.csv", "a/2.csv", "a/2.txt", "b/1.csv"):
         write(join(root, name), name)

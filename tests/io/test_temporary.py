@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -73,6 +75,27 @@ def test_the_files_of_a_living_process_are_left_alone(tmp_path, kind):
         child.communicate(b"")
     assert child.returncode == 0
     assert not own.exists()
+
+
+def test_a_file_that_another_process_takes_for_abandoned_is_made_again(tmp_path):
+    """The other process has locked it, and removes it a moment later."""
+    made: list[Path] = []
+    removers: list[threading.Thread] = []
+
+    def make(name: Path) -> None:
+        name.touch()
+        made.append(name)
+        if len(made) == 1:
+            descriptor = os.open(name, os.O_RDONLY)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            removers.append(threading.Timer(0.2, lambda: (name.unlink(), os.close(descriptor))))
+            removers[0].start()
+
+    with temporary.create_temporary(tmp_path / "target", make) as name:
+        removers[0].join()
+        assert name == made[1]
+        assert name.exists()
+        assert not made[0].exists()
 
 
 def test_only_leftovers_of_the_target_are_removed(tmp_path):

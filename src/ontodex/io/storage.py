@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,8 +52,9 @@ def list_files(location: str) -> list[StoredFile]:
 
     Nothing is there if the list is empty. Names that begin with a dot are left out.
     """
-    found = _list_remote(location) if is_remote(location) else _list_local(location)
-    return sorted(file for file in found if not _is_hidden(file.name))
+    if not is_remote(location):
+        return sorted(_list_local(location))
+    return sorted(file for file in _list_remote(location) if not _is_hidden(file.name))
 
 
 def find_files(pattern: str) -> list[StoredFile]:
@@ -146,9 +147,13 @@ def _list_local(location: str) -> Iterator[StoredFile]:
     if os.path.isfile(location):
         yield _describe_local(location, get_name(location))
     for folder, _, names in os.walk(location):
-        for name in names:
-            path = os.path.join(folder, name)
-            yield _describe_local(path, Path(path).relative_to(location).as_posix())
+        for file in names:
+            path = os.path.join(folder, file)
+            name = Path(path).relative_to(location).as_posix()
+            # Other processes write there too: a file may be gone, or renamed, by now.
+            with suppress(FileNotFoundError):
+                if not _is_hidden(name):
+                    yield _describe_local(path, name)
 
 
 def _describe_local(path: str, name: str) -> StoredFile:

@@ -30,7 +30,7 @@ def create_temporary(path: Path, make: Callable[[Path], None]) -> Iterator[Path]
     while True:
         temporary = temporary_name(path)
         make(temporary)
-        descriptor = _lock(temporary)
+        descriptor = _lock(temporary, wait=True)
         # Between the two calls another process may have taken it for abandoned, and removed it.
         if descriptor is not None or temporary.exists():
             break
@@ -102,10 +102,11 @@ def _remove(path: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _lock(path: Path) -> int | None:
+def _lock(path: Path, *, wait: bool = False) -> int | None:
     """Lock a file or folder; return its descriptor, or None if it is gone or in use.
 
-    None also where the file system has no locks, or another user owns it: it is then left alone.
+    `wait` until it is not in use. None also where the file system has no locks, or another user
+    owns it: it is then left alone.
     """
     import fcntl
 
@@ -114,7 +115,7 @@ def _lock(path: Path) -> int | None:
     except OSError:
         return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(descriptor), os.lstat(path)):
             return descriptor
     except OSError:
