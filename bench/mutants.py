@@ -23,12 +23,15 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from cosmic_ray.ast import Visitor, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator
+
+from ontodex.models import MODELS
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("models", "decide", "evaluation", "training")
@@ -155,30 +158,42 @@ def select_tests(module: Path) -> list[list[str]]:
     """Return the test runs of a module, quickest first: its own file, its folder, the contract."""
     inside = module.relative_to("src/ontodex")
     folder = ROOT / "tests" / inside.parent
-    own = folder / f"test_{inside.stem}.py"
-    runs = [[str(own.relative_to(ROOT))]] if own.exists() else []
-    if folder.exists():
-        runs.append([str(folder.relative_to(ROOT))])
-    if inside.parts[0] == "models":
-        names = _systems_using(inside)
-        words = " or ".join(names)
-        runs.append(["tests/models/test_every_model.py", "-k", words])
-        runs.append(["tests/test_golden.py", "-k", words])
+    contract = "tests/models/test_every_model.py"
+    files = [str(path.relative_to(ROOT)) for path in sorted(folder.glob("test_*.py"))]
+    own = f"tests/{inside.parent}/test_{inside.stem}.py"
+    neighbours = [file for file in files if file != contract]
+    runs = [run for run in ([own] if own in files else [], neighbours) if run]
+    systems = find_systems_using(module) if inside.parts[0] == "models" else []
+    if systems:
+        names = " or ".join(f"[{name}]" for name in systems)
+        runs += [[contract, "-k", names], ["tests/test_golden.py", "-k", names]]
     return runs
 
 
-def _systems_using(inside: Path) -> list[str]:
-    """Return the systems whose package holds a module; shared layers stand for a few of them."""
-    from ontodex.models import MODELS
+def find_systems_using(module: Path, most: int = 2) -> list[str]:
+    """Return systems that import a module, directly or through others; the nearest first."""
+    imports = _read_imports()
+    home = {name: place.split(":")[0] for name, place in MODELS.items()}
+    wanted = ".".join(module.relative_to("src").with_suffix("").parts).removesuffix(".__init__")
+    reached, found = {wanted}, list[str]()
+    while len(found) < most:
+        found += [name for name in MODELS if home[name] in reached and name not in found]
+        nearer = {name for name, targets in imports.items() if targets & reached} - reached
+        if not nearer:
+            break
+        reached |= nearer
+    return found[:most]
 
-    package = ".".join(("ontodex", *inside.parent.parts))
-    single = ".".join(("ontodex", *inside.with_suffix("").parts))
-    exact = [name for name, home in MODELS.items() if home.split(":")[0] == single]
-    return (
-        exact
-        or [name for name, home in MODELS.items() if home.startswith(f"{package}.")][:2]
-        or ["attentive", "linear"]
-    )
+
+@cache
+def _read_imports() -> dict[str, set[str]]:
+    """Return what each module of `ontodex.models` imports."""
+    imports = {}
+    for path in (ROOT / "src/ontodex/models").rglob("*.py"):
+        name = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+        froms = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom)]
+        imports[name.removesuffix(".__init__")] = {node.module or "" for node in froms}
+    return imports
 
 
 def is_noticed(mutant: Mutant, copy: Path) -> bool:
@@ -210,6 +225,8 @@ def _limit_cpu_time() -> None:
 def check_baseline(mutants: list[Mutant], copy: Path) -> None:
     """Stop where tests fail without any mutant: they would count all of them as noticed."""
     selections = {tuple(run) for mutant in mutants for run in select_tests(mutant.place.module)}
+    files = {file for run in selections if len(run) > 1 for file in run}
+    selections -= {(file,) for file in files}  # they run among their neighbours
     failing = [" ".join(tests) for tests in sorted(selections) if do_tests_fail(tests, copy)]
     if failing:
         raise SystemExit("these tests fail without a mutant:\n" + "\n".join(failing))

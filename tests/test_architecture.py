@@ -265,6 +265,7 @@ def test_dataclasses_are_frozen_unless_they_collect():
 
 FOLDERS = ("src", "attack", "bench", "tools")
 LONGEST_FUNCTION = 60  # lines
+LONGEST_FILE = 450  # lines
 
 
 def list_definitions() -> list[tuple[Path, ast.AST]]:
@@ -285,6 +286,16 @@ def test_functions_fit_on_a_screen():
         for path, node in list_definitions()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (length := (node.end_lineno or 0) - node.lineno + 1) > LONGEST_FUNCTION
+    ]
+    assert long == []
+
+
+def test_files_are_not_too_long_to_read():
+    long = [
+        f"{path.relative_to(ROOT)} has {length} lines"
+        for folder in ("src", "bench", "tools", "tests")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if (length := len(path.read_text().splitlines())) > LONGEST_FILE
     ]
     assert long == []
 
