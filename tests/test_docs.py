@@ -23,6 +23,7 @@ from ontodex.cli import app
 from ontodex.corpora.datasets import get as get_ready_set
 from ontodex.corpora.formats import FORMATS
 from ontodex.models import MODELS, find_model
+from ontodex.models.auto.candidates import SPACE
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -129,6 +130,19 @@ def test_tables_of_settings_on_a_system_page_name_settings_of_the_system(generat
     for table in re.findall(r"^\| setting \|.*\n\|[-|:]+\n((?:\|.*\n)+)", text, re.M):
         named = [re.search(r"`(\w+)`", line.split("|")[1]) for line in table.splitlines()]
         assert {match.group(1) for match in named if match} - known == set()
+
+
+def test_the_guide_of_auto_lists_the_settings_that_it_tries():
+    rows = re.findall(
+        r"^\| (`[a-z`, -]+`) \|[^|]*\| (`.*`) \|$", (DOCS / "guide" / "auto.md").read_text(), re.M
+    )
+    listed = {
+        system: re.findall(r"`(\w+)`", settings)
+        for systems, settings in rows
+        for system in re.findall(r"`([\w-]+)`", systems)
+    }
+    tried = {name: list(dict.fromkeys(one for one, _ in space)) for name, space in SPACE.items()}
+    assert listed == tried
 
 
 def test_every_format_is_documented():

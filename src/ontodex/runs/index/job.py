@@ -25,7 +25,7 @@ from ontodex.errors import ConfigError, DataError, RunError
 from ontodex.io.counts import format_count
 from ontodex.io.device import choose_device
 from ontodex.io.files import hash_file, hold_lock, open_atomic
-from ontodex.io.storage import is_remote, join, list_files, reading
+from ontodex.io.storage import fetch_file, is_remote, join, list_files
 from ontodex.io.temporary import remove_leftovers
 from ontodex.runs.documents import choose_mapping
 from ontodex.runs.folder import verify_folder
@@ -192,7 +192,7 @@ def _look_at(input: Input, mapping: FieldMapping, about: dict[str, Any]) -> bool
 
     An input that is none is an error at once, and one in another language a warning.
     """
-    with reading(input.location) as path, tempfile.TemporaryFile() as rejects:
+    with fetch_file(input.location) as path, tempfile.TemporaryFile() as rejects:
         mapping = choose_mapping(path, mapping, about)
         with capture_warnings():  # a worker reads it again and repeats them
             reader = read_docs(path, mapping=mapping)
