@@ -51,7 +51,7 @@ ARROWS: dict[str, set[str]] = {
     "runs.settings": BASE | {"features.languages", "features.token_config", "models", "decide"},
     "runs.languages": BASE | {"features.languages"},
     "runs.suggestions": BASE,
-    "runs.run": BASE | {"features.languages", "models.attention_system", "models.interface",
+    "runs.run": BASE | {"features.languages", "models.interface",
                         "ontology.open", "decide",
                         "runs.folder", "runs.languages", "runs.settings", "runs.suggestions",
                         "runs.index"},
