@@ -22,7 +22,6 @@ from ontodex.runs.index.shard import (
     ShardTask,
     Slice,
     SliceResult,
-    capture_warnings,
     index_slice,
     make_slices,
 )
@@ -116,16 +115,6 @@ def test_warnings_of_workers_reach_the_log_and_the_ledger(run, tmp_path, caplog)
     assert caplog.text.count("windows-1252") == 1
     record = json.loads((tmp_path / "out" / "ledger" / "in.json").read_text())
     assert any("windows-1252" in warning for warning in record["warnings"])
-
-
-def test_captured_warnings_do_not_reach_other_handlers(caplog):
-    import logging
-
-    with capture_warnings() as warnings:
-        logging.getLogger("ontodex.test").warning("trout %s", 1)
-        logging.getLogger("ontodex.test").info("not a warning")
-    assert warnings == ["trout 1"]
-    assert caplog.text == ""
 
 
 def test_a_folder_of_something_else_and_other_settings_are_refused(run, tmp_path):

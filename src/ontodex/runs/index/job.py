@@ -22,6 +22,7 @@ from typing import Any
 from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.corpora.open import read_docs
 from ontodex.errors import ConfigError, DataError, RunError
+from ontodex.io.captured_warnings import capture_warnings
 from ontodex.io.counts import format_count
 from ontodex.io.device import choose_device
 from ontodex.io.files import hash_file, hold_lock, open_atomic
@@ -36,7 +37,7 @@ from ontodex.runs.index.inputs import Input, find_inputs
 from ontodex.runs.index.merge import merge_parts, no_ids_error
 from ontodex.runs.index.parts import Compute, make_parts
 from ontodex.runs.index.resume import JobPlan, PartRecord, PartsFolder, read_json, write_json
-from ontodex.runs.index.shard import ShardTask, capture_warnings
+from ontodex.runs.index.shard import ShardTask
 from ontodex.runs.index.table import PART_FORMATS, table_format
 from ontodex.runs.index.workers import index_in_processes
 from ontodex.runs.languages import get_languages, warn_foreign

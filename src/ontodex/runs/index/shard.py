@@ -7,10 +7,8 @@ computes only some of its blocks; the one that finds all blocks finished writes 
 
 from __future__ import annotations
 
-import logging
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +17,7 @@ from ontodex import __version__
 from ontodex.corpora.field_mapping import FieldMapping
 from ontodex.corpora.open import DocReader, read_docs
 from ontodex.errors import DataError
+from ontodex.io.captured_warnings import capture_warnings
 from ontodex.io.files import open_atomic
 from ontodex.io.storage import fetch_file, get_name, is_remote, join, list_files, store_file
 from ontodex.runs.documents import choose_mapping
@@ -138,25 +137,3 @@ def _describe(
         deleted=sorted(reader.deleted),
         warnings=warnings,
     )
-
-
-class _Capture(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.messages: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.messages.append(record.getMessage())
-
-
-@contextmanager
-def capture_warnings() -> Iterator[list[str]]:
-    """Collect the warnings of readers while the block runs: the command logs them, not a worker."""
-    log, capture = logging.getLogger("ontodex"), _Capture()
-    propagate, log.propagate = log.propagate, False
-    log.addHandler(capture)
-    try:
-        yield capture.messages
-    finally:
-        log.removeHandler(capture)
-        log.propagate = propagate
