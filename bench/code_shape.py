@@ -23,7 +23,8 @@ from ontodex.cli import main as run_command
 from ontodex.io.tables import format_markdown
 from ontodex.models import MODELS, find_model
 
-PACKAGE = Path(__file__).resolve().parent.parent / "src" / "ontodex"
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "ontodex"
 
 
 def function_lengths(path: Path) -> Iterator[int]:
@@ -38,6 +39,12 @@ def count_settings(settings: type) -> int:
     default = settings()
     inner = [getattr(default, field.name) for field in dataclasses.fields(default)]
     return sum(count_settings(type(v)) if dataclasses.is_dataclass(v) else 1 for v in inner)
+
+
+def has_own_tests(module: Path) -> bool:
+    """Return whether a test file mirrors the module."""
+    folder = ROOT / "tests" / module.parent.relative_to(PACKAGE)
+    return (folder / f"test_{module.stem}.py").exists()
 
 
 def list_visited(arguments: list[str]) -> list[str]:
@@ -70,6 +77,7 @@ def print_tables() -> None:
     longest = max(paths, key=lambda path: lines[path])
     lengths = np.array([length for path in paths for length in function_lengths(path)])
     percentiles = [int(np.percentile(lengths, share)) for share in (50, 90, 100)]
+    mirrored = [has_own_tests(path) for path in paths if not path.stem.startswith("__")]
     settings = {name: count_settings(find_model(name).Config) for name in MODELS}
     tables = [
         [["folder", "files"], *([folder, str(n)] for folder, n in sorted(folders.items()))],
@@ -80,6 +88,7 @@ def print_tables() -> None:
             ["functions", f"{len(lengths):,}"],
             ["function length, p50 / p90 / max", " / ".join(map(str, percentiles))],
             ["longest file", f"{longest.relative_to(PACKAGE)}, {lines[longest]} lines"],
+            ["modules with a test file of their own", f"{sum(mirrored)} of {len(mirrored)}"],
         ],
         [["system", "settings"], *([name, str(n)] for name, n in settings.items())],
     ]

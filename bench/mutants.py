@@ -17,18 +17,24 @@ import random
 import re
 import resource
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from compileall import compile_dir
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from pathlib import Path
+from py_compile import PycInvalidationMode
 from typing import Any
 
+import pytest
 from cosmic_ray.ast import Visitor, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator
+
+from ontodex.models import MODELS
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("models", "decide", "evaluation", "training")
@@ -49,6 +55,8 @@ OPERATORS = (
     "ReplaceAndWithOr", "ReplaceOrWithAnd", "ReplaceBreakWithContinue", "NumberReplacer",
     "ZeroIterationForLoop",
 )  # fmt: skip
+# What most tests load; each takes seconds.
+LIBRARIES = ("torch", "scipy.optimize", "sklearn.svm", "pyarrow.parquet", "faiss")
 # A line like `hidden: int = 256` is a default of the settings, which no test should pin.
 SETTING = re.compile(r"^\s*\w+: [\w\[\], |.]+ = ")
 
@@ -155,30 +163,42 @@ def select_tests(module: Path) -> list[list[str]]:
     """Return the test runs of a module, quickest first: its own file, its folder, the contract."""
     inside = module.relative_to("src/ontodex")
     folder = ROOT / "tests" / inside.parent
-    own = folder / f"test_{inside.stem}.py"
-    runs = [[str(own.relative_to(ROOT))]] if own.exists() else []
-    if folder.exists():
-        runs.append([str(folder.relative_to(ROOT))])
-    if inside.parts[0] == "models":
-        names = _systems_using(inside)
-        words = " or ".join(names)
-        runs.append(["tests/models/test_every_model.py", "-k", words])
-        runs.append(["tests/test_golden.py", "-k", words])
+    contract = "tests/models/test_every_model.py"
+    files = [str(path.relative_to(ROOT)) for path in sorted(folder.glob("test_*.py"))]
+    own = f"tests/{inside.parent}/test_{inside.stem}.py"
+    neighbours = [file for file in files if file != contract]
+    runs = [run for run in ([own] if own in files else [], neighbours) if run]
+    systems = find_systems_using(module) if inside.parts[0] == "models" else []
+    if systems:
+        names = " or ".join(f"[{name}]" for name in systems)
+        runs += [[contract, "-k", names], ["tests/test_golden.py", "-k", names]]
     return runs
 
 
-def _systems_using(inside: Path) -> list[str]:
-    """Return the systems whose package holds a module; shared layers stand for a few of them."""
-    from ontodex.models import MODELS
+def find_systems_using(module: Path, most: int = 2) -> list[str]:
+    """Return systems that import a module, directly or through others; the nearest first."""
+    imports = _read_imports()
+    home = {name: place.split(":")[0] for name, place in MODELS.items()}
+    wanted = ".".join(module.relative_to("src").with_suffix("").parts).removesuffix(".__init__")
+    reached, found = {wanted}, list[str]()
+    while len(found) < most:
+        found += [name for name in MODELS if home[name] in reached and name not in found]
+        nearer = {name for name, targets in imports.items() if targets & reached} - reached
+        if not nearer:
+            break
+        reached |= nearer
+    return found[:most]
 
-    package = ".".join(("ontodex", *inside.parent.parts))
-    single = ".".join(("ontodex", *inside.with_suffix("").parts))
-    exact = [name for name, home in MODELS.items() if home.split(":")[0] == single]
-    return (
-        exact
-        or [name for name, home in MODELS.items() if home.startswith(f"{package}.")][:2]
-        or ["attentive", "linear"]
-    )
+
+@cache
+def _read_imports() -> dict[str, set[str]]:
+    """Return what each module of `ontodex.models` imports."""
+    imports = {}
+    for path in (ROOT / "src/ontodex/models").rglob("*.py"):
+        name = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+        froms = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom)]
+        imports[name.removesuffix(".__init__")] = {node.module or "" for node in froms}
+    return imports
 
 
 def is_noticed(mutant: Mutant, copy: Path) -> bool:
@@ -193,23 +213,40 @@ def is_noticed(mutant: Mutant, copy: Path) -> bool:
 
 
 def do_tests_fail(tests: tuple[str, ...], copy: Path) -> bool:
-    """Run tests in the copy; tests that take too long have failed."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
-    environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        command, cwd=copy, env=environment, capture_output=True, preexec_fn=_limit_cpu_time
-    )
-    return done.returncode not in (0, 5)  # 5: nothing was selected
+    """Run tests in the copy; tests that take too long have failed.
+
+    The child is forked, so it need not load the libraries again.
+    """
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            code = _run_tests(tests, copy)
+        finally:  # nothing else of this process may run twice
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) not in (0, 5)  # 5: nothing was selected
 
 
-def _limit_cpu_time() -> None:
-    """Bound CPU time, not wall time: another program on the machine must not kill a mutant."""
+def _run_tests(tests: tuple[str, ...], copy: Path) -> int:
+    """Return the exit code of pytest in this process, with the modules of the copy."""
+    # CPU time, not wall time: another program on the machine must not kill a mutant.
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    os.chdir(copy)
+    os.environ |= {"PYTHONPATH": str(copy / "src"), "OMP_NUM_THREADS": "1"}
+    sys.path.insert(0, str(copy / "src"))
+    for name in [name for name in sys.modules if name.split(".")[0] == "ontodex"]:
+        del sys.modules[name]
+    return int(pytest.main(["-q", "-x", "-p", "no:cacheprovider", *tests]))
 
 
 def check_baseline(mutants: list[Mutant], copy: Path) -> None:
     """Stop where tests fail without any mutant: they would count all of them as noticed."""
     selections = {tuple(run) for mutant in mutants for run in select_tests(mutant.place.module)}
+    files = {file for run in selections if len(run) > 1 for file in run}
+    selections -= {(file,) for file in files}  # they run among their neighbours
     failing = [" ".join(tests) for tests in sorted(selections) if do_tests_fail(tests, copy)]
     if failing:
         raise SystemExit("these tests fail without a mutant:\n" + "\n".join(failing))
@@ -217,9 +254,13 @@ def check_baseline(mutants: list[Mutant], copy: Path) -> None:
 
 def run(folders: list[str], each: int, seed: int, out: Path) -> None:
     """Try the mutants of every folder and write the report after each of them."""
+    for library in LIBRARIES:
+        import_module(library)
     with tempfile.TemporaryDirectory(prefix="ontodex-mutants-") as temporary:
         copy = Path(temporary) / "repository"
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*NOT_COPIED))
+        # By content: a mutant may have the size and the second of the file before it.
+        compile_dir(copy / "src", quiet=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
         tried: dict[str, list[tuple[Mutant, bool]]] = {}
         for folder in folders:
             tried[folder] = []

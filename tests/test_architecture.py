@@ -51,7 +51,7 @@ ARROWS: dict[str, set[str]] = {
     "runs.settings": BASE | {"features.languages", "features.token_config", "models", "decide"},
     "runs.languages": BASE | {"features.languages"},
     "runs.suggestions": BASE,
-    "runs.run": BASE | {"features.languages", "models.attention_system", "models.interface",
+    "runs.run": BASE | {"features.languages", "models.interface",
                         "ontology.open", "decide",
                         "runs.folder", "runs.languages", "runs.settings", "runs.suggestions",
                         "runs.index"},
@@ -263,8 +263,36 @@ def test_dataclasses_are_frozen_unless_they_collect():
     assert mutable == MUTABLE
 
 
+# Test files that belong to several modules, or to none.
+SUITES = {
+    "test_api", "test_architecture", "test_deploy", "test_docs", "test_golden", "test_wheel",
+    "corpora/test_hostile_size", "corpora/test_special_files", "corpora/sample/test_sample",
+    "corpora/formats/test_attack_seeds", "corpora/formats/test_damaged",
+    "corpora/formats/test_every_format", "corpora/formats/test_real_corpora",
+    "corpora/formats/test_round_trip", "evaluation/test_by_definition", "io/test_disk_full",
+    "io/test_hostile_xml", "models/test_every_model", "models/attentive_tree/test_equations",
+    "models/dxml/test_equations", "models/levelwise/test_real_ontologies",
+    "models/lightattention/test_equations", "ontology/test_hostile", "ontology/test_hostile_size",
+    "ontology/test_readers", "ontology/test_real_ontologies", "ontology/test_writers",
+    "runs/test_damaged_runs", "runs/test_old_runs", "runs/index/test_object_store",
+    "serve/test_characters", "serve/test_kubernetes", "serve/test_process", "serve/test_replicas",
+    "serve/test_schema", "serve/page/test_page", "serve/page/test_page_curators",
+    "serve/page/test_page_hostile", "serve/page/test_page_readers", "serve/page/test_texts",
+    "training/test_tables_by_row",
+}  # fmt: skip
+
+
+def test_test_files_mirror_the_modules():
+    folder = ROOT / "tests"
+    found = {path.relative_to(folder).with_suffix("") for path in folder.rglob("test_*.py")}
+    own = {path for path in found if path.parts[0] not in ("attack", "bench", "tools")}
+    mirrored = {path for path in own if (PACKAGE / path.parent / f"{path.name[5:]}.py").exists()}
+    assert {path.as_posix() for path in own - mirrored} == SUITES
+
+
 FOLDERS = ("src", "attack", "bench", "tools")
 LONGEST_FUNCTION = 60  # lines
+LONGEST_FILE = 450  # lines
 
 
 def list_definitions() -> list[tuple[Path, ast.AST]]:
@@ -285,6 +313,16 @@ def test_functions_fit_on_a_screen():
         for path, node in list_definitions()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (length := (node.end_lineno or 0) - node.lineno + 1) > LONGEST_FUNCTION
+    ]
+    assert long == []
+
+
+def test_files_are_not_too_long_to_read():
+    long = [
+        f"{path.relative_to(ROOT)} has {length} lines"
+        for folder in ("src", "bench", "tools", "tests")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if (length := len(path.read_text().splitlines())) > LONGEST_FILE
     ]
     assert long == []
 

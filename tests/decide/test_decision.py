@@ -232,8 +232,9 @@ def test_ancestors_need_an_ontology():
         ({"rule": "treshold"}, "rule takes one of 'top-k'"),
         ({"top_k": 0}, "at least 1"),
         ({"first_lambda": 1.5}, r"first_lambda must be in \[0, 1\]"),
-        ({"prior": -1}, "shrink and prior"),
-        ({"shrink": -1}, "shrink and prior must not be negative"),
+        ({"passes": 0}, "passes must be at least 1, not 0"),
+        ({"prior": -1}, "prior must be at least 0, not -1"),
+        ({"shrink": -1}, "shrink must be at least 0, not -1"),
         ({"limit": 0}, "limit must be at least 1, not 0"),
     ],
 )

@@ -11,15 +11,15 @@ import pytest
 from ontodex.errors import DataError, MissingExtraError
 from ontodex.io.files import write_text
 from ontodex.io.storage import (
+    fetch_file,
     find_files,
     get_name,
     is_remote,
     join,
     list_files,
     read_texts,
-    reading,
     remove,
-    writing,
+    store_file,
 )
 
 
@@ -35,7 +35,7 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 def write(location: str, text: str) -> None:
-    with writing(location) as path:
+    with store_file(location) as path:
         write_text(path, text)
 
 
@@ -46,7 +46,7 @@ def test_files_are_written_listed_read_and_removed(root):
     files = list_files(root)
     assert [file.name for file in files] == ["a.txt", "b/one.txt", "b/two.txt"]
     assert [file.size for file in files] == [5, 9, 9]
-    with reading(files[1].location) as path:
+    with fetch_file(files[1].location) as path:
         assert path.read_text() == "b/one.txt"
         assert path.name == "one.txt"
     assert is_remote(root) != path.exists()  # what was fetched is gone
@@ -71,12 +71,12 @@ def test_patterns_find_files_with_names_from_the_first_wildcard_on(root):
     assert [file.name for file in find_files(join(root, "*", "1.csv"))] == ["a/1.csv", "b/1.csv"]
     assert [file.name for file in find_files(join(root, "a", "*.csv"))] == ["1.csv", "2.csv"]
     assert find_files(join(root, "*.csv")) == []
-    with reading(find_files(join(root, "a", "2*v"))[0].location) as path:
+    with fetch_file(find_files(join(root, "a", "2*v"))[0].location) as path:
         assert path.read_text() == "a/2.csv"
 
 
 def test_a_block_that_fails_writes_nothing(root):
-    with pytest.raises(ZeroDivisionError), writing(join(root, "a.txt")) as path:
+    with pytest.raises(ZeroDivisionError), store_file(join(root, "a.txt")) as path:
         path.name.index("a")
         raise ZeroDivisionError
     assert list_files(root) == []
@@ -93,7 +93,10 @@ def test_another_content_has_another_version(root):
 def test_what_cannot_be_opened_is_named(tmp_path, monkeypatch):
     with pytest.raises(DataError, match=r"unknown://x: cannot be opened \("):
         list_files("unknown://x")
-    with pytest.raises(DataError, match="memory://none: cannot be read"), reading("memory://none"):
+    with (
+        pytest.raises(DataError, match="memory://none: cannot be read"),
+        fetch_file("memory://none"),
+    ):
         pass
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(MissingExtraError, match=r"needs the package 'fsspec'") as error:

@@ -14,6 +14,7 @@ from ontodex.errors import RunError
 from ontodex.runs.recipe import train
 from ontodex.runs.run import Run, load
 from ontodex.types import Corpus, Doc
+from tiny_encoder import write_tiny_encoder
 
 
 def test_a_run_suggests_names_ids_and_places(folder):
@@ -41,6 +42,16 @@ def test_attention_is_shown_only_by_systems_whose_labels_attend_to_words(folder)
     ]
     with pytest.raises(RunError, match="'popularity' attend to no words"):
         load(folder).explain("text", attention=True)
+
+
+def test_a_run_with_a_pretrained_encoder_shows_the_attention_of_a_label(tmp_path):
+    encoder = write_tiny_encoder(tmp_path / "encoder", ["trout leaves in the cold water"])
+    model = {"encoder": str(encoder), "value_dim": 8, "bag": 8, "window": 16, "min_count": 1}
+    settings = {"name": "attentive-bert", **model, "train": {"epochs": 1}}
+    run = small_run(tmp_path / "run", "attentive-bert", model=settings)
+    spans = run.explain("trout in the cold water", "fish", attention=True).spans
+    assert len(spans) == 5
+    assert all(0 < span.weight < 1 for span in spans)
 
 
 def test_an_unknown_label_is_refused_with_similar_names(folder):

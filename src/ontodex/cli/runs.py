@@ -189,7 +189,8 @@ def explain(
     Without a label, a system that generates label sets step by step shows its steps: the attention
     of each step, and the coverage of each level of the ontology.
 
-    With --attention, words are weighed by the concept's attention (attentionxml, attentive).
+    With --attention, words are weighed by the concept's attention (attentionxml, attentive,
+    attentive-bert).
 
     ontodex explain runs/parabel article.txt --label "Water quality"
     """

@@ -15,7 +15,6 @@ from __future__ import annotations
 import codecs
 import contextlib
 import json
-import logging
 import re
 import resource
 import signal
@@ -29,6 +28,7 @@ from ontodex.corpora.encoding import FALLBACK, MAX_CHARACTERS, detect_and_decode
 from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.corpora.pdf_text import read_pdf
 from ontodex.errors import DataError, OntodexError, UnmappedTableError, require
+from ontodex.io.captured_warnings import capture_warnings
 from ontodex.io.child_process import end_with_parent
 from ontodex.io.files import open_bytes
 
@@ -177,37 +177,23 @@ def clean_doc(doc: ExtractedDoc) -> ExtractedDoc:
     return doc._replace(fields=fields)
 
 
-class WarningList(logging.Handler):
-    """Collects the warnings of readers, each once, for the user who sent the file."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.messages: dict[str, None] = {}
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.messages[record.getMessage()] = None
-
-
 def main(
     path: Path, name: str, out: Path, mapping: FieldMapping, recorded: FieldMapping = NO_MAPPING
 ) -> None:
     """Write the documents of `path` to `out` under limits on memory, time and output."""
-    signal.signal(
-        signal.SIGTERM, signal.SIG_IGN
-    )  # a signal to the whole group: this file was accepted before it
+    # SIGTERM goes to the whole group, but this file was accepted before it.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_OUTPUT, MAX_OUTPUT))
-    warnings = WarningList()
-    logging.getLogger("ontodex").addHandler(warnings)
-    with out.open("w", encoding="utf-8") as file:
+    with capture_warnings() as warnings, out.open("w", encoding="utf-8") as file:
         docs = map(clean_doc, read_documents(path, name, mapping, recorded))
         for count, doc in enumerate(docs):
             if count == MAX_DOCUMENTS:
                 raise DataError(f"has more than {MAX_DOCUMENTS:,} documents", hint="ontodex index")
             file.write(json.dumps(doc) + "\n")
-        said = [message.replace(str(path), name) for message in warnings.messages]
-        file.write(json.dumps({"warnings": said}) + "\n")
+        for_user = [message.replace(str(path), name) for message in warnings]
+        file.write(json.dumps({"warnings": for_user}) + "\n")
 
 
 def report_failure(reason: str, columns: Sequence[str] = ()) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from ontodex.config import check_least, check_range
 from ontodex.decide.rules import RULES
 
 if TYPE_CHECKING:
@@ -31,11 +32,6 @@ class DecideConfig:
     limit: int | None = None  # most labels of a set
 
     def __post_init__(self) -> None:
-        if self.top_k < 1 or self.passes < 1:
-            raise ValueError("top_k and passes must be at least 1")
-        if self.shrink < 0 or self.prior < 0:
-            raise ValueError("shrink and prior must not be negative")
-        if not 0 <= self.first_lambda <= 1:
-            raise ValueError(f"first_lambda must be in [0, 1], not {self.first_lambda}")
-        if self.limit is not None and self.limit < 1:
-            raise ValueError(f"limit must be at least 1, not {self.limit}")
+        check_least(self, 1, "top_k", "passes", *(["limit"] if self.limit is not None else []))
+        check_least(self, 0, "shrink", "prior")
+        check_range(self, 0, 1, "first_lambda")

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ontodex.config import check_least
 from ontodex.errors import DataError
 from ontodex.features.cache import (
     Parts,
@@ -60,8 +61,7 @@ class PhraseConfig:
         if self.phrase_language not in STOP_WORDS:
             known = ", ".join(STOP_WORDS)
             raise ValueError(f"phrase_language is one of {known}, not {self.phrase_language!r}")
-        if self.phrase_words < 1 or self.phrases_per_doc < 1:
-            raise ValueError("phrase_words and phrases_per_doc must be at least 1")
+        check_least(self, 1, "phrase_words", "phrases_per_doc")
 
 
 def choose_phrase_language(config: TokenConfig) -> str:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
+from ontodex.config import check_least
 from ontodex.errors import DataError
 from ontodex.features.compounds import MAX_PARTS, CompoundSplitter
 from ontodex.features.tokens import Tokens, check_count
@@ -42,12 +43,8 @@ class TfidfConfig:
     max_length: int = 0  # first tokens of a document that count; 0 = all
 
     def __post_init__(self) -> None:
-        if self.min_df < 1:
-            raise ValueError(f"min_df must be at least 1, not {self.min_df}")
-        if self.max_features < 0:
-            raise ValueError(f"max_features must be 0 (all) or more, not {self.max_features}")
-        if self.max_length < 0:
-            raise ValueError(f"max_length must be 0 (all) or more, not {self.max_length}")
+        check_least(self, 1, "min_df")
+        check_least(self, 0, "max_features", "max_length")
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,12 +166,8 @@ class Tfidf:
         keys = _pair_keys(numbers, offsets, len(self._parts))
         place = np.searchsorted(self._pair_keys, keys)
         place[place == len(self._pair_keys)] = 0
-        hit = (
-            np.zeros(len(keys), bool)
-            if not len(self._pair_keys)
-            else keys == self._pair_keys[place]
-        )
-        return np.where(hit, self._n_words + place, _NONE)
+        is_pair = keys == self._pair_keys[place] if len(self._pair_keys) else False
+        return np.where(is_pair, self._n_words + place, _NONE)
 
     def _rows(self, offsets: Columns, *numbers: Columns) -> csr_array:
         """Return the rows of some documents."""

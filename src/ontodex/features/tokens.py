@@ -107,7 +107,7 @@ def _make_normaliser(config: TokenConfig) -> Callable[[str], str]:
 
 def tokenise(text: str, config: TokenConfig) -> list[str]:
     """Return the tokens of a text, in order."""
-    config = _settle(text, config)
+    config = _choose_config(text, config)
     raws = _pattern(text, config).findall(text)
     tokens = _normalise_each(raws, config)
     return [tokens[raw] for raw in raws if tokens[raw]]
@@ -116,25 +116,25 @@ def tokenise(text: str, config: TokenConfig) -> list[str]:
 def make_tokeniser(config: TokenConfig) -> Callable[[str], list[str]]:
     """Return `tokenise` for many short texts: each distinct word is normalised once."""
     # A word is normalised once for each reading: texts of several languages have several.
-    normalisers = cache(lambda settled: cache(_make_normaliser(settled)))
+    normalisers = cache(lambda chosen: cache(_make_normaliser(chosen)))
 
     def tokenise_text(text: str) -> list[str]:
-        settled = _settle(text, config)
-        normalise = normalisers(settled)
-        return [token for raw in _pattern(text, settled).findall(text) if (token := normalise(raw))]
+        chosen = _choose_config(text, config)
+        normalise = normalisers(chosen)
+        return [token for raw in _pattern(text, chosen).findall(text) if (token := normalise(raw))]
 
     return tokenise_text
 
 
 def find_spans(text: str, config: TokenConfig) -> list[tuple[int, int, str]]:
     """Return (start, end, token) with character offsets into `text`, for the same tokens."""
-    config = _settle(text, config)
+    config = _choose_config(text, config)
     found = [(*match.span(), match.group()) for match in _pattern(text, config).finditer(text)]
     tokens = _normalise_each((raw for _, _, raw in found), config)
     return [(start, end, tokens[raw]) for start, end, raw in found if tokens[raw]]
 
 
-def _settle(text: str, config: TokenConfig) -> TokenConfig:
+def _choose_config(text: str, config: TokenConfig) -> TokenConfig:
     """Return the settings for the language of a text."""
     readings = list_readings(config)
     return readings[choose_reading(text, config, readings)]
@@ -155,7 +155,7 @@ def find_doc_spans(doc: Doc, config: TokenConfig) -> list[tuple[int, int, str]]:
     names = [name for name in config.fields or doc.fields if name in doc.fields]
     if len(names) > 1:
         names = names[:1] * (config.title_weight - 1) + names
-    config = _settle("\n".join(doc.fields[name] for name in names), config)
+    config = _choose_config("\n".join(doc.fields[name] for name in names), config)
     return [
         (starts[name] + first, starts[name] + last, token)
         for name in names

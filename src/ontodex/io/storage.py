@@ -82,7 +82,7 @@ def read_texts(location: str) -> dict[str, str]:
 
 
 @contextmanager
-def reading(location: str) -> Iterator[Path]:
+def fetch_file(location: str) -> Iterator[Path]:
     """Give a path on this machine under which the file can be read while the block runs."""
     if not is_remote(location):
         yield Path(location)
@@ -97,7 +97,7 @@ def reading(location: str) -> Iterator[Path]:
 
 
 @contextmanager
-def writing(location: str) -> Iterator[Path]:
+def store_file(location: str) -> Iterator[Path]:
     """Give a path on this machine to write a file to; it is at `location` when the block succeeds.
 
     On this machine it is that location itself: what is written there must be written atomically.

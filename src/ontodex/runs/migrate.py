@@ -88,7 +88,7 @@ def migrate_run(
     return Migration(
         load(out, device=device),
         diff,
-        {old: new for old, new in targets.items() if new is not None and new != old},
+        _select_changed(targets),
         lost,
         fresh if names is not None else [],
         [] if names is not None else fresh,
@@ -150,7 +150,7 @@ def _make_names(
     config_ = set_languages(config_, run.languages)
     recorded = run.about["train"].get("path", "")
     if train is not None or (recorded and Path(recorded).exists()):
-        corpus = map_labels(open_sources(run, train).train, _drop_none(targets))
+        corpus = map_labels(open_sources(run, train).train, _select_changed(targets))
         is_known = np.zeros(len(labels), bool)
         is_known[columns[columns >= 0]] = True
         model = LexicalSystem(config_)
@@ -180,7 +180,8 @@ def _find_lexical(run: Run) -> Member | None:
     return next((one for one in members if isinstance(one.model, LexicalSystem)), None)
 
 
-def _drop_none(targets: Mapping[str, str | None]) -> dict[str, str]:
+def _select_changed(targets: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the new label of each old one that another took the place of."""
     return {old: new for old, new in targets.items() if new is not None and new != old}
 
 
@@ -197,7 +198,7 @@ def _save(run: Run, model: Migrated, targets: Mapping[str, str | None], out: Pat
     model.save(out / "model")
     _migrate_decision(run, labels, model.columns).save(out / "decision.json")
     earlier = read_migration(run.folder)
-    moved = _drop_none(targets)
+    moved = _select_changed(targets)
     mapping = {**{old: moved.get(new, new) for old, new in earlier.items()}, **moved}
     write_text(out / MIGRATION, json.dumps({"successors": mapping}, indent=1) + "\n")
     about = {key: value for key, value in run.about.items() if key not in ("format", "files")}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ontodex import __version__
+from ontodex.config import dump
 from ontodex.io.counts import format_count
 from ontodex.io.json_schema import read_table
 from ontodex.models.pretrained import RUN_LICENCE
@@ -83,6 +84,4 @@ def _describe_use(repository: str, name: str) -> list[str]:
 
 
 def _list_settings(folder: Path) -> list[str]:
-    from ontodex.config import dump
-
     return dump(load_config(folder)).strip().splitlines()

@@ -203,10 +203,10 @@ class Run:
         """Return the function that weighs the words of a document for a column."""
         name = self.settings.name
         if attention:
-            from ontodex.models.attention_system import AttentionSystem
-
-            if isinstance(self.model, AttentionSystem):
-                return self.model.attend
+            # Systems with label attention share this method and no class.
+            attend: Callable[[Doc, int], Sequence[Span]] | None
+            if (attend := getattr(self.model, "attend", None)) is not None:
+                return attend
             raise RunError(
                 f"the labels of the system {name!r} attend to no words",
                 hint="leave out --attention to see what each word contributes",

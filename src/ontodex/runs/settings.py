@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ontodex import config
-from ontodex.config import Table, build, list_former, suggest
+from ontodex.config import Table, build, check_least, list_former, suggest
 from ontodex.errors import ConfigError
 from ontodex.features.languages import find_languages
 from ontodex.features.token_config import set_languages
@@ -30,8 +30,7 @@ class LabelsConfig:
     min_count: int = 1  # labels of fewer training documents are left out
 
     def __post_init__(self) -> None:
-        if self.min_count < 1:
-            raise ValueError(f"min_count must be at least 1, not {self.min_count}")
+        check_least(self, 1, "min_count")
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,20 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from ontodex.errors import ConfigError
-from ontodex.serve.database_connection import check_exists, connect, get_reason, hide_password
+from ontodex.serve.database_connection import (
+    begin_write,
+    check_exists,
+    connect,
+    get_reason,
+    hide_password,
+)
 from ontodex.serve.database_tables import (
     DELETED,
     FORMAT,
@@ -101,16 +107,11 @@ class Database:
             return False
         return True
 
-    @contextmanager
-    def _begin_read(self) -> Iterator[Connection]:
-        with self._engine.begin() as connection:
-            yield connection
+    def _begin_read(self) -> AbstractContextManager[Connection]:
+        return self._engine.begin()
 
-    @contextmanager
-    def _begin_write(self) -> Iterator[Connection]:
-        writer = self._engine.connect().execution_options(writes=True)
-        with writer as connection, connection.begin():
-            yield connection
+    def _begin_write(self) -> AbstractContextManager[Connection]:
+        return begin_write(self._engine)
 
     def add_documents(
         self,

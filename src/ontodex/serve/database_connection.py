@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,18 @@ from ontodex.errors import ConfigError
 SETUP_LOCK = 1_869_509_615  # any number that all replicas share
 
 
+def begin_write(engine: Engine) -> AbstractContextManager[Connection]:
+    """Begin a transaction that takes the write lock of SQLite at once."""
+    return engine.execution_options(writes=True).begin()
+
+
 @contextmanager
 def begin_alone(engine: Engine) -> Iterator[Connection]:
     """Begin a transaction that waits for others of this function, in all processes.
 
     Replicas that start together create the same tables and projects. SQLite has one writer anyway.
     """
-    with engine.execution_options(writes=True).begin() as connection:
+    with begin_write(engine) as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(SETUP_LOCK)))
         yield connection

@@ -24,7 +24,7 @@ from ontodex.io.tables import escape_formula
 from ontodex.serve.concept_view import ConceptView
 from ontodex.serve.database import Database
 from ontodex.serve.database_tables import QueueFilter, Row, build_doc
-from ontodex.serve.marc import USUAL, MarcOptions, format_record
+from ontodex.serve.marc import DEFAULT_OPTIONS, MarcOptions, format_record
 from ontodex.types import Doc
 
 ExportFormat = Literal["jsonl", "csv", "annif-tsv", "skos", "marc"]
@@ -145,7 +145,7 @@ def _make_literal(text: str) -> str:
 def write_marc(
     records: Iterator[ExportRecord],
     concepts: ConceptView,
-    options: MarcOptions = USUAL,
+    options: MarcOptions = DEFAULT_OPTIONS,
 ) -> Iterator[str]:
     language = concepts.ontology.language
     for record in records:

@@ -45,7 +45,7 @@ class MarcOptions:
     source: str = ""
 
 
-USUAL = MarcOptions()
+DEFAULT_OPTIONS = MarcOptions()
 
 
 def format_record(

@@ -12,12 +12,11 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from ontodex.serve.database_connection import begin_alone
+from ontodex.serve.database_connection import begin_alone, begin_write
 from ontodex.serve.database_tables import (
     HIDDEN,
     ConflictError,
@@ -86,7 +85,8 @@ class Projects:
 
     def rename(self, id_: int, name: str) -> None:
         """Give a project another name."""
-        self._change(id_, {"name": name})
+        with begin_write(self._engine) as connection:
+            _update(connection, id_, {"name": name})
 
     def replace_vocabulary(self, id_: int, vocabulary: str) -> None:
         """Give a project a newer version of its vocabulary, by its digest.
@@ -111,10 +111,6 @@ class Projects:
             found = connection.execute(query).scalar()
         if found is not None:
             self.replace_vocabulary(int(found), new)
-
-    def _change(self, id_: int, values: Row) -> None:
-        with self._begin_write() as connection:
-            _update(connection, id_, values)
 
     def find_vocabulary(self, number: int) -> tuple[int | None, str | None] | None:
         """Return the project of a document and its vocabulary; None if there is no document."""
@@ -146,9 +142,6 @@ class Projects:
                 connection.execute(documents.update().where(own).values(project=main))
         if numbers:
             logger.warning("%d documents of an older database now belong to projects", len(numbers))
-
-    def _begin_write(self) -> Any:
-        return self._engine.execution_options(writes=True).begin()
 
 
 def _update(connection: Connection, id_: int, values: Row) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from ontodex.serve.database_connection import begin_write
 from ontodex.serve.database_tables import QUARANTINED, Row, documents, select_all_documents
 from ontodex.serve.stored_rows import DamagedRowError, decode_document, find_damage
 
@@ -31,7 +32,7 @@ class Quarantine:
 
     def recheck(self) -> None:
         """Release the documents that can be shown again, and count the others."""
-        with self._begin_write() as connection:
+        with begin_write(self._engine) as connection:
             for row in connection.execute(_select_quarantined()).mappings().all():
                 try:
                     decode_document(row)
@@ -46,7 +47,7 @@ class Quarantine:
         """Take damaged documents out of the queue; the reasons go to the log."""
         if not damaged:
             return
-        with self._begin_write() as connection:
+        with begin_write(self._engine) as connection:
             new = _set_state(connection, list(damaged), QUARANTINED)
             self._count(connection)
         for number in new:
@@ -85,9 +86,6 @@ class Quarantine:
                 fields = {"decision": row["id"], "reason": reason}
                 logger.warning("left out a damaged decision", extra={"fields": fields})
         return found
-
-    def _begin_write(self) -> Any:
-        return self._engine.execution_options(writes=True).begin()
 
     def _count(self, connection: Connection) -> None:
         query = sa.select(sa.func.count()).where(documents.c.state == QUARANTINED)

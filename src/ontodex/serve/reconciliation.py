@@ -1,9 +1,9 @@
 """Answers of the reconciliation service (protocol 0.2, as OpenRefine speaks it) about one ontology.
 
-queries    cells of a table       candidates with scores from 0 to 100
-suggest    the beginning of a name      concepts, the one type, properties
-extend     concepts and properties      columns to add to the table
-preview    one concept                  a small HTML page
+queries    cells of a table           ─ candidates with scores from 0 to 100
+suggest    the beginning of a name    ─ concepts, the one type, properties
+extend     concepts and properties    ─ columns to add to the table
+preview    one concept                ─ a small HTML page
 """
 
 from __future__ import annotations

@@ -69,8 +69,8 @@ async def read_uploads(
         else:
             found.docs.extend(read.docs)
             guessed = (doc.metadata.get("encoding") == FALLBACK for doc in read.docs)
-            said = [*read.warnings, *([describe_guess()] if any(guessed) else [])]
-            found.warnings.extend({"file": name, "warning": warning} for warning in said)
+            warnings = [*read.warnings, *([describe_guess()] if any(guessed) else [])]
+            found.warnings.extend({"file": name, "warning": warning} for warning in warnings)
     return found
 
 

@@ -9,7 +9,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import ClassVar, Literal
 
-from ontodex.config import check_least, check_seed, check_shares
+from ontodex.config import check_least, check_range, check_seed, check_shares
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,7 @@ class LoopConfig:
         check_seed(self)
         if not 0 < self.lr < math.inf:
             raise ValueError(f"lr must be above 0, not {self.lr}")
-        if not 0 <= self.final_lr_ratio <= 1:
-            raise ValueError(f"final_lr_ratio must be in [0, 1], not {self.final_lr_ratio}")
+        check_range(self, 0, 1, "final_lr_ratio")
         check_shares(self, "ema_rate")
 
     def to_loop(self) -> LoopConfig:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import html
-import json
 
 import numpy as np
 import pytest
@@ -26,12 +24,7 @@ from ontodex.models.levelwise.pointer import (
 )
 from ontodex.models.levelwise.pointer_beam_search import search
 from ontodex.models.levelwise.pointer_network import PointerNetwork
-from ontodex.render.set_attention import (
-    format_set_attention,
-    set_attention_page,
-    set_attention_to_dict,
-)
-from ontodex.types import LabelSpace, Ranking
+from ontodex.types import Ranking
 from ontodex.types.loop_config import LoopConfig
 
 # Four roots (0-3), four leaves below each (4-19).
@@ -436,63 +429,10 @@ def test_attention_of_each_step_is_reported(trained):
         assert by_column[column] == probability
 
 
-def test_the_rendered_attention_names_labels_and_levels(trained):
-    names = (*(f"L{i}" for i in range(N_LABELS - 1)), "<script>")
-    labels = LabelSpace(names, np.ones(N_LABELS, np.int64), 600)
-    steps = trained.explain_set(row(TEST, 0))
-    picture = format_set_attention(steps, labels).splitlines()
-    over, head, *chosen = picture[: len(steps.chosen) + 2]
-    assert over.index("level") == head.index(" 1 "), "the figures stand below the word"
-    for line, column in zip(chosen, steps.chosen.tolist(), strict=True):
-        assert f"  {names[column]}  <- " in line
-        assert line.index(f"  {names[column]}  <- ") == head.index("  chosen, and"), "columns align"
-    # They are chances of a step: a reader must not take them for the probabilities of suggest.
-    assert head.split()[:2] == ["chance", "new"]
-    assert any(line.startswith("chance: of this label as the next one") for line in picture)
-    (totals,) = (line.split()[1:] for line in picture if line.strip().startswith("coverage "))
-    assert totals == [f"{total:.1f}" for total in steps.coverage[-1]], "they add up to the choices"
-    record = json.loads(json.dumps(set_attention_to_dict(steps, labels)))
-    assert [c["label"] for c in record["chosen"]] == [names[c] for c in steps.chosen.tolist()]
-    assert [c["chance"] for c in record["chosen"]] == steps.chosen_probabilities.tolist()
-    assert all("probability" not in choice for choice in record["chosen"])
-    assert len(record["predicted"]) == len(steps.predicted)
-    hostile = dataclasses.replace(steps, predicted=np.full_like(steps.predicted, N_LABELS - 1))
-    assert "<script>" not in set_attention_page(hostile, labels)
-    page = set_attention_page(steps, labels)
-    assert page.count("<tr>") == len(steps.chosen) + 1
-    chance, new = steps.chosen_probabilities[0], steps.generated[0]
-    first = f"{names[steps.chosen[0]]} (chance {chance:.3f}, new {new:.2f})"
-    assert f'<th scope="row">{first}</th>' in page
-    assert "chance: of this label as the next one" in page
-
-
-def test_a_set_without_predictions_can_be_shown(trained):
-    labels = LabelSpace(tuple(map(str, range(N_LABELS))), np.ones(N_LABELS, np.int64), 600)
+def test_a_set_without_predictions_can_be_explained(trained):
     steps = trained.explain_set(row(NOTHING, 0))
     assert steps.attention.shape == (len(steps.chosen), 0)
-    assert format_set_attention(steps, labels)
-    assert set_attention_page(steps, labels)
-
-
-def test_without_a_predicted_set_the_predictions_are_shown(trained):
-    names = tuple(f"<i>{i}" for i in range(N_LABELS))
-    labels = LabelSpace(names, np.ones(N_LABELS, np.int64), 600)
-    steps = trained.explain_set(row(TEST, 0))
-    none = np.empty(0, np.int64)
-    empty = np.empty((0, steps.coverage.shape[1]))
-    none_chosen = dataclasses.replace(
-        steps, chosen=none, attention=steps.attention[:0], level_attention=empty, coverage=empty
-    )
-    head, *lines, note = format_set_attention(none_chosen, labels).splitlines()
-    assert head == "no label was chosen; the levels predicted"
-    best = steps.predicted_probabilities.argmax()
-    expected = f"{steps.predicted_probabilities[best]:6.3f}  level {steps.predicted_levels[best]}  "
-    assert lines[0] == expected + labels.ids[steps.predicted[best]]
-    assert len(lines) == len(steps.predicted)
-    assert note.startswith("predicted: only labels near their threshold")
-    page = set_attention_page(none_chosen, labels)
-    assert html.escape("\n".join([head, *lines, note])) in page
-    assert "<table>" not in page
+    assert steps.coverage.shape == (len(steps.chosen), 2)
 
 
 @pytest.mark.parametrize(("steps", "epochs"), [(0, 3), (2_000, 200), (25, 3)])

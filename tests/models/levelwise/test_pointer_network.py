@@ -304,3 +304,9 @@ def test_a_likelier_ancestor_raises_the_path_gate_and_lowers_the_printed_one():
     assert wolfram("path", context(3.0), b=0.0)[WS] > wolfram("path", context(1.0), b=0.0)[WS]
     assert wolfram("printed", context(3.0), b=0.0)[WS] < wolfram("printed", context(1.0), b=0.0)[WS]
     assert float(wolfram("off", context(3.0), b=0.0)[WS]) == 1
+
+
+def test_the_bias_of_a_label_starts_at_its_frequency_and_that_of_stop_at_their_sum():
+    started = PointerNetwork(PointerConfig(embedding=WIDTH, hidden=HIDDEN), hierarchy())
+    expected = [math.log(count + 1) for count in (9, 3, 5, 1, 2, 20)]
+    assert started.vocabulary.bias.tolist() == pytest.approx(expected)

@@ -62,3 +62,10 @@ def test_gradients_of_sum_regions():
     x = torch.randn(2, 5, 3, dtype=torch.double, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: sum_regions(x, 3), x)
     assert torch.autograd.gradcheck(lambda x: sum_regions(x, 7), x)
+
+
+@pytest.mark.parametrize("name", ["region", "chunks"])
+def test_a_region_and_a_chunk_are_the_least(name):
+    assert getattr(BowCNNConfig(**{name: 1}), name) == 1
+    with pytest.raises(ValueError, match=f"{name} must be at least 1, not 0"):
+        BowCNNConfig(**{name: 0})

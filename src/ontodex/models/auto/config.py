@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ontodex.config import check_most, check_seed
+from ontodex.config import check_least, check_most, check_seed
 from ontodex.io.durations import parse_duration
 
 
@@ -32,8 +32,7 @@ class AutoConfig:
                 raise ValueError(f"{name} must be above 0")
         if self.folds < 0 or self.folds == 1:
             raise ValueError(f"folds must be 0 (as needed) or at least 2, not {self.folds}")
-        if self.depth < 5:
-            raise ValueError(f"depth must be at least 5, not {self.depth}")
+        check_least(self, 5, "depth")
         check_most(self, 100, "folds")
         check_seed(self)
 

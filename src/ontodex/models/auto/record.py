@@ -7,6 +7,7 @@ from typing import Any
 
 from ontodex.config import Table
 from ontodex.evaluation.ranking import f1
+from ontodex.io.counts import format_count
 from ontodex.io.durations import format_clock
 from ontodex.models.auto.rungs import Rung
 from ontodex.models.auto.search import SearchResult
@@ -83,4 +84,4 @@ def describe_choice(record: Table) -> list[str]:
             f"the best single system is {name_candidate(best)}: nDCG@5 {100 * best['ndcg']:.2f}",
         ]
     spent, budget = format_clock(record["seconds"]), format_clock(record["budget"])
-    return [*lines, f"{len(record['trials'])} trials in {spent} of {budget}"]
+    return [*lines, f"{format_count(len(record['trials']), 'trial')} in {spent} of {budget}"]

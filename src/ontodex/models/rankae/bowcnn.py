@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ontodex.config import check_most, check_shares
+from ontodex.config import check_least, check_most, check_shares
 from ontodex.models.attentionxml.xmlcnn import pool_chunks
 from ontodex.models.layers.words import WordEmbedding
 from ontodex.models.text_network import TextNetworkConfig, TextNetworkSystem
@@ -37,8 +37,7 @@ class BowCNNConfig(TextNetworkConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if min(self.region, self.chunks) < 1:
-            raise ValueError("region and chunks must be at least 1")
+        check_least(self, 1, "region", "chunks")
         check_most(self, 10_000, "region", "chunks")
         check_shares(self, "word_dropout", "dropout")
 

@@ -15,7 +15,7 @@ from ontodex.types.loop_config import AdamConfig
 class RankAEConfig(WeightedWordsConfig):
     """Settings of `rankae`. The paper has hidden 200 for large label sets."""
 
-    stop_words: str = ""  # left out: en, de, fr, es; none in the paper
+    stop_words: str = ""  # language whose stop words are left out; none in the paper
     width: int = 100  # C, of word vectors
     input: Input = "set"  # words with TF-IDF, or the states of a BiLSTM over them
     attention: Attention = "on"  # the channel attention A; off: the paper's ablation

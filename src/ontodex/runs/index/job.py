@@ -22,10 +22,11 @@ from typing import Any
 from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.corpora.open import read_docs
 from ontodex.errors import ConfigError, DataError, RunError
+from ontodex.io.captured_warnings import capture_warnings
 from ontodex.io.counts import format_count
 from ontodex.io.device import choose_device
 from ontodex.io.files import hash_file, hold_lock, open_atomic
-from ontodex.io.storage import is_remote, join, list_files, reading
+from ontodex.io.storage import fetch_file, is_remote, join, list_files
 from ontodex.io.temporary import remove_leftovers
 from ontodex.runs.documents import choose_mapping
 from ontodex.runs.folder import verify_folder
@@ -36,7 +37,7 @@ from ontodex.runs.index.inputs import Input, find_inputs
 from ontodex.runs.index.merge import merge_parts, no_ids_error
 from ontodex.runs.index.parts import Compute, make_parts
 from ontodex.runs.index.resume import JobPlan, PartRecord, PartsFolder, read_json, write_json
-from ontodex.runs.index.shard import ShardTask, capture_warnings
+from ontodex.runs.index.shard import ShardTask
 from ontodex.runs.index.table import PART_FORMATS, table_format
 from ontodex.runs.index.workers import index_in_processes
 from ontodex.runs.languages import get_languages, warn_foreign
@@ -192,7 +193,7 @@ def _look_at(input: Input, mapping: FieldMapping, about: dict[str, Any]) -> bool
 
     An input that is none is an error at once, and one in another language a warning.
     """
-    with reading(input.location) as path, tempfile.TemporaryFile() as rejects:
+    with fetch_file(input.location) as path, tempfile.TemporaryFile() as rejects:
         mapping = choose_mapping(path, mapping, about)
         with capture_warnings():  # a worker reads it again and repeats them
             reader = read_docs(path, mapping=mapping)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ontodex.errors import DataError
-from ontodex.io.storage import writing
+from ontodex.io.storage import store_file
 from ontodex.runs.index.resume import PartRecord, PartsFolder
 from ontodex.runs.index.table import read_stored, write_table
 
@@ -35,7 +35,7 @@ def merge_parts(
         if not record.has_ids and len(records) > 1:
             raise no_ids_error(record.location)
     current = _find_current(folder, to, records)
-    with writing(out) as path:
+    with store_file(out) as path:
         write_table(_read_current(folder, to, records, current), path)
     return sum(int((~mask).sum()) for mask in current.values())
 

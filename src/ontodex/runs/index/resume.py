@@ -22,7 +22,7 @@ from typing import Any
 from ontodex import __version__
 from ontodex.errors import RunError
 from ontodex.io.files import write_text
-from ontodex.io.storage import join, list_files, read_texts, reading, writing
+from ontodex.io.storage import fetch_file, join, list_files, read_texts, store_file
 from ontodex.runs.index.inputs import Input
 
 LEAVE = "choose another OUT, or remove that one and what is beside it"
@@ -144,7 +144,7 @@ def read_json(location: str) -> dict[str, Any] | None:
     """Return the object in a JSON file of a job, or None if there is no such file."""
     if not list_files(location):
         return None
-    with reading(location) as path:
+    with fetch_file(location) as path:
         text = path.read_text(encoding="utf-8")
     try:
         found = json.loads(text)
@@ -156,5 +156,5 @@ def read_json(location: str) -> dict[str, Any] | None:
 
 
 def write_json(location: str, value: dict[str, Any]) -> None:
-    with writing(location) as path:
+    with store_file(location) as path:
         write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")

@@ -7,10 +7,8 @@ computes only some of its blocks; the one that finds all blocks finished writes 
 
 from __future__ import annotations
 
-import logging
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -19,8 +17,9 @@ from ontodex import __version__
 from ontodex.corpora.field_mapping import FieldMapping
 from ontodex.corpora.open import DocReader, read_docs
 from ontodex.errors import DataError
+from ontodex.io.captured_warnings import capture_warnings
 from ontodex.io.files import open_atomic
-from ontodex.io.storage import get_name, is_remote, join, list_files, reading, writing
+from ontodex.io.storage import fetch_file, get_name, is_remote, join, list_files, store_file
 from ontodex.runs.documents import choose_mapping
 from ontodex.runs.index.admission import Admission
 from ontodex.runs.index.block import Task, compute_block
@@ -73,7 +72,7 @@ def index_slice(shard: ShardTask, slice: Slice) -> SliceResult:
     place = slice.input.location
     with capture_warnings() as warnings:
         try:
-            with reading(place) as path:
+            with fetch_file(place) as path:
                 _index(shard, slice, path, warnings)
         except DataError as error:
             # Other inputs are indexed nevertheless; the command reports this one in the end.
@@ -94,7 +93,7 @@ def _index(shard: ShardTask, slice: Slice, path: Path, warnings: list[str]) -> N
             name = _name_block(n_blocks)
             if n_blocks % slice.step == slice.first and name not in finished:
                 block = compute_block(shard.task, docs, reader.n_features)
-                with writing(join(work, name)) as file, open_atomic(file) as sink:
+                with store_file(join(work, name)) as file, open_atomic(file) as sink:
                     sink.write(block)
             n_blocks += 1
         names = [_name_block(number) for number in range(n_blocks)]
@@ -104,7 +103,7 @@ def _index(shard: ShardTask, slice: Slice, path: Path, warnings: list[str]) -> N
         _write_part(shard, slice.input, names)
         if admission.n_rejected:
             with (
-                writing(shard.folder.rejects(slice.input.name)) as file,
+                store_file(shard.folder.rejects(slice.input.name)) as file,
                 open_atomic(file) as sink,
             ):
                 sink.writelines(rejects)
@@ -118,7 +117,7 @@ def _name_block(number: int) -> str:
 def _write_part(shard: ShardTask, input: Input, names: list[str]) -> None:
     """Join the finished blocks, in order, to the part of the input."""
     blocks = (join(shard.blocks_of(input), name) for name in names)
-    with writing(shard.folder.part(input.name, shard.plan.to)) as out:
+    with store_file(shard.folder.part(input.name, shard.plan.to)) as out:
         write_table((rows for block in blocks for rows in read_stored(block)), out)
 
 
@@ -138,25 +137,3 @@ def _describe(
         deleted=sorted(reader.deleted),
         warnings=warnings,
     )
-
-
-class _Capture(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.messages: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.messages.append(record.getMessage())
-
-
-@contextmanager
-def capture_warnings() -> Iterator[list[str]]:
-    """Collect the warnings of readers while the block runs: the command logs them, not a worker."""
-    log, capture = logging.getLogger("ontodex"), _Capture()
-    propagate, log.propagate = log.propagate, False
-    log.addHandler(capture)
-    try:
-        yield capture.messages
-    finally:
-        log.removeHandler(capture)
-        log.propagate = propagate

@@ -18,7 +18,7 @@ from ontodex.corpora.parsing.records import write_lines
 from ontodex.corpora.parsing.text_table import write_rows
 from ontodex.errors import ConfigError, RunError
 from ontodex.io.files import open_atomic
-from ontodex.io.storage import reading
+from ontodex.io.storage import fetch_file
 from ontodex.io.tables import escape_formula
 from ontodex.runs.index.block import SCHEMA
 
@@ -45,7 +45,7 @@ def table_format(out: Path) -> str:
 
 def read_stored(part: str, columns: Sequence[str] = SCHEMA.names) -> Iterator[pa.Table]:
     """Yield the rows of a finished block or part, wherever it is, some at a time."""
-    with reading(part) as path:
+    with fetch_file(part) as path:
         try:
             yield from READERS[path.suffix](path, columns)
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
