@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from consensus import Kept, Member
 
+from consensus import Kept, Member
 from ontodex.corpora.open import open_corpus
 from ontodex.models.consensus import Consensus
 from ontodex.models.joins import JOINS

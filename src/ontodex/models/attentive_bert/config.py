@@ -29,7 +29,7 @@ class BertLoopConfig(CorpusLoopConfig):
 class AttentiveBertConfig(WindowConfig, WordConfig):
     """Settings of `attentive-bert`."""
 
-    encoder: str = field(default="", metadata={"path": True})  # folder of a pretrained encoder
+    encoder: str = field(default="", metadata={"path": True})  # a folder, or hub:user/name
     encoder_lr: float = 1e-4  # peak learning rate of the encoder; [model.train] lr is the rest's
     value_dim: int = 512  # width of the fully connected layer behind label attention
     dropout: float = 0.2  # of the encoder's states

@@ -57,7 +57,7 @@ _SPREAD = 4.0  # standard deviations that are a score of one half
 class SemanticConfig:
     """Settings of `semantic`."""
 
-    encoder: str = field(default="", metadata={"path": True})  # folder of a pretrained encoder
+    encoder: str = field(default="", metadata={"path": True})  # a folder, or hub:user/name
     window: int = 60  # words of a window
     windows: int = 10  # windows read of a document
     background: int = 500  # training documents over which similarities are standardised
