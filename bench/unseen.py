@@ -1,4 +1,4 @@
-"""Recall of concepts that no training document has: by single runs, and by the rankers they join to.
+"""Recall of concepts that no training document has: by single runs, and by rankers joined of them.
 
     python bench/unseen.py RUN RUN ... --dev dev.jsonl --test test.jsonl --train train.jsonl
     python bench/unseen.py RUN RUN ... --dev D --test E --train T --every 12 --by language
