@@ -97,14 +97,15 @@ def save(network: AttentiveBert, encoder: PretrainedEncoder, folder: Path) -> No
 
 
 LOAD = """
-import resource, sys, time
+import sys, time
 import numpy as np, torch
 from pathlib import Path
 from ontodex.models.attentive_bert.system import AttentiveBertSystem
 from ontodex.types import Corpus, Doc, LabelSpace
 torch.set_num_threads(1)
-def measure():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+def measure():  # resident now; the peak of a new process counts that of its parent
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 2**10 for line in lines if line.startswith("VmRSS"))
 imported, began = measure(), time.process_time()
 labels = LabelSpace(tuple(map(str, range(int(sys.argv[2])))), np.ones(int(sys.argv[2]), int), 9)
 system = AttentiveBertSystem.load(Path(sys.argv[1]), labels)

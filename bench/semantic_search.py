@@ -31,7 +31,7 @@ DOCUMENTS = 40
 USUAL = 200  # documents over which similarities are standardised
 FOUND = 10
 RETURNED = (100, 1_000)  # names that a search returns for each passage
-INDICES = {"flat": "Flat", "int8": "SQ8", "graph, int8": "HNSW16,SQ8"}
+INDICES = {"flat": "Flat", "int8": "SQ8"}
 
 Search = Callable[[Vectors], Any]  # of the passages of a document
 
