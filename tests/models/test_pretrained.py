@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,13 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
-from ontodex.errors import DataError
+from ontodex.errors import DataError, RunError
 from ontodex.features.word_pieces import WordPieces
 from ontodex.models.layers.bert import Bert, BertConfig
 from ontodex.models.layers.packed import pack
 from ontodex.models.pretrained import load_encoder
+from ontodex.models.semantic.system import SemanticConfig
+from ontodex.runs.settings import list_needed_paths
 
 PIECES = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "trout": 4}
 SHAPE = {
@@ -127,3 +130,105 @@ def test_a_pickle_is_never_read(folder, monkeypatch, tmp_path):
     with pytest.raises(DataError, match="is a pickle, which is never read"):
         load_encoder(folder)
     assert not Path("sprung").exists()
+
+
+COMMIT = "0123456789" * 4
+CODE = "from pathlib import Path\nPath('sprung').touch()\n"
+
+
+def test_code_in_a_folder_is_never_run(folder, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(folder))
+    for name in ("modeling_evil", "configuration_evil", "tokenization_evil", "handler"):
+        (folder / f"{name}.py").write_text(CODE)
+    table = {"auto_map": {"AutoTokenizer": ["tokenization_evil.Evil", None]}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(table))  # is not read at all
+    load_encoder(folder)
+    change_config(folder, auto_map={"AutoModel": "modeling_evil.Evil"})
+    with pytest.raises(DataError, match="code of its own"):
+        load_encoder(folder)
+    assert not Path("sprung").exists()
+
+
+def write_header(header: bytes, length: int | None = None, data: bytes = b"") -> bytes:
+    return (len(header) if length is None else length).to_bytes(8, "little") + header + data
+
+
+ENTRY = b'{"x": {"dtype": "F32", "shape": [%d], "data_offsets": [%d, %d]}}'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        write_header(b"{}", 2**62),  # a header of 4 exabytes
+        write_header(b"not json"),
+        write_header(b"[" * 50_000),
+        write_header(ENTRY % (2**40, 0, 2**42)),  # numbers that are not there
+        write_header(ENTRY % (2, 4, 0), data=bytes(8)),
+        write_header(ENTRY % (1, 0, 8), data=bytes(8)),
+        write_header(ENTRY.replace(b"F32", b"O64") % (1, 0, 8), data=bytes(8)),
+    ],
+)
+def test_damaged_weights_are_refused(folder, content):
+    (folder / "model.safetensors").write_bytes(content)
+    with pytest.raises(DataError, match="not a readable safetensors file"):
+        load_encoder(folder)
+
+
+@pytest.mark.parametrize(("name", "limit"), [("config.json", "1,048,576"), ("tokenizer.json", "")])
+def test_files_of_a_gigabyte_are_refused_unread(folder, name, limit):
+    with (folder / name).open("wb") as file:
+        file.truncate(2**30)  # a sparse file
+    with pytest.raises(DataError, match=f"more than .*{limit}"):
+        load_encoder(folder)
+
+
+@pytest.fixture
+def cache(folder, monkeypatch, tmp_path) -> Path:
+    """The encoder in the cache of the hub's library, as the commit that `main` names."""
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    cached = tmp_path / "cache" / "models--ada--trout"
+    (cached / "refs").mkdir(parents=True)
+    (cached / "refs" / "main").write_text(COMMIT)
+    (cached / "blobs").mkdir()
+    snapshot = cached / "snapshots" / COMMIT
+    snapshot.mkdir(parents=True)
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        shutil.move(folder / name, cached / "blobs" / name)
+        (snapshot / name).symlink_to(cached / "blobs" / name)
+    return snapshot
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("name", ["hub:ada/trout", f"hub:ada/trout@{COMMIT}"])
+def test_an_encoder_of_the_hub_is_read_from_the_cache_of_its_library(name, network):
+    encoder = load_encoder(name)
+    packed = pack(torch.tensor([2, 4, 3]), np.array([3]))
+    torch.testing.assert_close(encoder.network(packed), network(packed))
+    assert list_needed_paths(SemanticConfig(encoder=name)) == []
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("hub:ada/perch", "ada/perch: not fetched before"),
+        ("hub:ada/trout@v2", "ada/trout: not fetched before"),
+        ("hub:../../etc", r"\.\./\.\./etc"),
+        ("hub:", "Repo id"),
+    ],
+)
+def test_a_repository_that_cannot_be_fetched_is_one_sentence(name, message):
+    with pytest.raises(RunError, match=message):
+        load_encoder(name)
+
+
+def test_an_encoder_of_the_hub_is_checked_like_any_other(cache):
+    table = json.loads((cache / "config.json").read_text()) | {"auto_map": {"AutoModel": "x.py"}}
+    (cache / "config.json").unlink()
+    (cache / "config.json").write_text(json.dumps(table))
+    with pytest.raises(DataError, match="code of its own"):
+        load_encoder("hub:ada/trout")

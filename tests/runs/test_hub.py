@@ -88,9 +88,9 @@ def test_a_place_is_a_repository_or_a_folder(run, tmp_path, place):
 
 @pytest.fixture
 def _offline(tmp_path, monkeypatch):
-    hub = pytest.importorskip("huggingface_hub")
-    monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.mark.usefixtures("_offline")

@@ -64,6 +64,7 @@ from ontodex.features.word_pieces import (
     pieces_recipe,
 )
 from ontodex.io.files import hash_file, write_text
+from ontodex.io.hub import find_folder
 from ontodex.types import Corpus, LabelSpace, Ontology
 
 logger = logging.getLogger(__name__)
@@ -191,7 +192,7 @@ def _plan(
     if Path(config.vectors).is_file():
         plan["contents of the vector file"] = hash_file(Path(config.vectors))
     if config.encoder:
-        plan["tokenizer"] = WordPieces.load(Path(config.encoder) / PIECES).digest
+        plan["tokenizer"] = WordPieces.load(find_folder(config.encoder, (PIECES,)) / PIECES).digest
     if config.set_vectors:
         plan["label lists"] = _digest(label_lists)
     if config.graph_vectors:
@@ -301,7 +302,7 @@ def _write_pieces(
     corpora: Mapping[str, Corpus], prepared: Mapping[str, Corpus], config: PrepareConfig
 ) -> None:
     """Write the word pieces that an encoder reads."""
-    pieces = WordPieces.load(Path(config.encoder) / PIECES)
+    pieces = WordPieces.load(find_folder(config.encoder, (PIECES,)) / PIECES)
     recipe = pieces_recipe(pieces, config)
     for name, corpus in corpora.items():
         found = encode_pieces(corpus, pieces, config)

@@ -29,11 +29,10 @@ class AttentionSystem(TextNetworkSystem):
 
     def _weigh_words(self, doc: Doc, column: int, method: str) -> list[Span]:
         self.check_fitted()
-        places = self.reader.locate_words(doc)
-        if column >= self.n_labels or not places:
+        if column >= self.n_labels:
             return []
         tokens, lengths = self.encode(Corpus.of([doc])).pad(np.array([0]))
         with torch.no_grad():
             weights: Tensor = getattr(self.network, method)(tokens, lengths, column)
-        spans = zip(places, weights[0].tolist(), strict=False)
-        return [Span(start, end, weight) for (start, end), weight in spans]
+        found: list[Span] = self.reader.place_weights(doc, weights[0].tolist())
+        return found

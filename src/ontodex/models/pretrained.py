@@ -1,4 +1,4 @@
-"""Read a pretrained encoder from a folder in the Hugging Face layout.
+"""Read a pretrained encoder from a folder in the Hugging Face layout, or from the Hub.
 
     config.json         the shape of the network (BertConfig)
     model.safetensors   its weights
@@ -22,6 +22,7 @@ import torch
 from ontodex.errors import DataError, RunError
 from ontodex.features.word_pieces import PIECES, WordPieces
 from ontodex.io.files import write_text
+from ontodex.io.hub import find_folder
 from ontodex.io.tensors import check_tensors, map_tensor_file
 from ontodex.models.layers.bert import Bert, BertConfig
 from ontodex.models.weights import set_weights, weight_specs
@@ -45,8 +46,8 @@ class PretrainedEncoder:
 
 
 def load_encoder(folder: str | Path) -> PretrainedEncoder:
-    """Read and check the encoder of a folder."""
-    folder = Path(folder)
+    """Read and check the encoder of a folder or of the Hub."""
+    folder = find_folder(str(folder), (CONFIG, WEIGHTS, PIECES, LICENCE))
     _check_files(folder)
     config = read_config(folder / CONFIG)
     pieces = WordPieces.load(folder / PIECES)

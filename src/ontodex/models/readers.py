@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,6 +25,7 @@ from ontodex.features.tokens import Tokens, check_fields, find_doc_spans, tokeni
 from ontodex.features.vocabulary import Vocabulary
 from ontodex.models.layers.ragged import Ragged
 from ontodex.types import Corpus, Doc
+from ontodex.types.answers import Span
 
 
 class Encoded(Protocol):
@@ -79,10 +81,10 @@ class WordReader:
         return len(self.vocabulary)
 
     def fit(self, train: Corpus, device: torch.device) -> Ragged:
-        return self.encode_tokens(self.fit_tokens(train), device)
+        return self.fit_with_tokens(train, device)[0]
 
-    def fit_tokens(self, train: Corpus) -> Tokens:
-        """Learn the vocabulary from training documents and return their words."""
+    def fit_with_tokens(self, train: Corpus, device: torch.device) -> tuple[Ragged, Tokens]:
+        """As `fit`; return the words of the training documents too."""
         check_text(train)
         check_fields(train, self.config)
         tokens = tokenise_corpus(train, self.config)
@@ -92,14 +94,19 @@ class WordReader:
             max_size=self.config.max_words,
             max_length=self.config.max_length,
         )
-        return tokens
+        return self._encode_tokens(tokens, device), tokens
 
     def encode(self, corpus: Corpus, device: torch.device) -> Ragged:
         check_text(corpus)
-        return self.encode_tokens(tokenise_corpus(corpus, self.config), device)
+        return self._encode_tokens(tokenise_corpus(corpus, self.config), device)
 
-    def encode_tokens(self, tokens: Tokens, device: torch.device) -> Ragged:
+    def _encode_tokens(self, tokens: Tokens, device: torch.device) -> Ragged:
         return Ragged(self.vocabulary.encode(tokens, self.config.max_length), device)
+
+    def place_weights(self, doc: Doc, weights: Sequence[float]) -> list[Span]:
+        """Return the words that `encode` reads with their weights."""
+        places = zip(self.locate_words(doc), weights, strict=False)
+        return [Span(start, end, weight) for (start, end), weight in places]
 
     def locate_words(self, doc: Doc) -> list[tuple[int, int]]:
         """Return (start, end) in the text of each word that `encode` reads."""

@@ -17,9 +17,8 @@ subclass defines up to eight things and overrides nothing else:
 
 A network embeds ids, encodes them into one state a token and reads the states out by label. The
 encoder is a BiLSTM (layers/recurrent.py) or a pretrained one (layers/bert.py), each with a reader
-of its own; nothing else here knows which. A system
-that trains or searches in another way, such as LightAttention, uses the functions of this module
-and of network_training.py without the class.
+of its own; nothing else here knows which. A system that trains or searches in another way, such as
+LightAttention, uses the functions of this module and of network_training.py without the class.
 """
 
 from __future__ import annotations

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ontodex.errors import ConfigError, RunError, require
+from ontodex.errors import ConfigError, RunError
 from ontodex.io.files import replace_folder, write_text
+from ontodex.io.hub import download, explain_errors, load_library
 from ontodex.io.temporary import temporary_folder
 from ontodex.runs.folder import SUFFIXES, check_training_facts, verify_folder
 from ontodex.runs.model_card import write_model_card
@@ -40,8 +39,8 @@ def push_run(run: str | Path, target: str, *, public: bool = False) -> str:
         with replace_folder(folder) as temporary:
             _write_published(run, about, target, temporary)
         return str(folder)
-    hub = _load_library()
-    with temporary_folder(run) as staged, _explain_errors(hub, target):
+    hub = load_library()
+    with temporary_folder(run) as staged, explain_errors(target):
         _write_published(run, about, target, staged)
         api = hub.HfApi()
         address = api.create_repo(target, private=not public, exist_ok=True)
@@ -57,7 +56,8 @@ def pull_run(source: str, out: str | Path, *, revision: str | None = None) -> Pa
     out = Path(out)
     if out.exists():
         raise RunError(f"{out}: exists already", hint="choose another folder")
-    folder = _as_folder(source) or _download(source, revision)
+    patterns = [f"*{suffix}" for suffix in sorted(SUFFIXES)]
+    folder = _as_folder(source) or download(source, patterns, revision)
     if not folder.is_dir():
         raise RunError(f"{folder}: there is no such folder")
     with replace_folder(out) as temporary:
@@ -78,13 +78,6 @@ def _as_folder(place: str) -> Path | None:
     return None
 
 
-def _download(repository: str, revision: str | None) -> Path:
-    hub = _load_library()
-    with _explain_errors(hub, repository):
-        patterns = [f"*{suffix}" for suffix in sorted(SUFFIXES)]
-        return Path(hub.snapshot_download(repository, revision=revision, allow_patterns=patterns))
-
-
 def _write_published(run: Path, about: dict[str, Any], target: str, folder: Path) -> None:
     _copy_files(run, folder)
     write_text(folder / CARD, write_model_card(run, about, target))
@@ -99,30 +92,3 @@ def _copy_files(source: Path, target: Path) -> None:
         if path.is_file() and is_kept and not is_hidden:
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target / name)
-
-
-def _load_library() -> Any:
-    return require("huggingface_hub", extra="hub", purpose="the Hugging Face Hub")
-
-
-@contextmanager
-def _explain_errors(hub: Any, repository: str) -> Iterator[None]:
-    """Turn errors of the library and of the network into one sentence."""
-    errors = hub.errors
-    hint = "log in with `hf auth login`; without a network, HF_HUB_OFFLINE=1 reads what was fetched"
-    try:
-        yield
-    except errors.OfflineModeIsEnabled as error:
-        raise RunError(
-            f"{repository}: the hub cannot be reached, because HF_HUB_OFFLINE is set",
-            hint="unset it, or push to a folder",
-        ) from error
-    except errors.LocalEntryNotFoundError as error:
-        raise RunError(f"{repository}: not fetched before, and not reachable", hint=hint) from error
-    except errors.RepositoryNotFoundError as error:
-        raise RunError(
-            f"{repository}: no such repository, or no right to read it", hint=hint
-        ) from error
-    except (errors.HfHubHTTPError, OSError, ValueError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise RunError(f"{repository}: {reason[:300]}", hint=hint) from error

@@ -14,6 +14,7 @@ from ontodex.config import Table, build, check_least, list_former, suggest
 from ontodex.errors import ConfigError
 from ontodex.features.languages import find_languages
 from ontodex.features.token_config import set_languages
+from ontodex.io.hub import HUB
 from ontodex.io.old_names import translate_old_names
 from ontodex.models import MODELS, find_model
 from ontodex.models.interface import Decides, Model, Refits
@@ -79,12 +80,13 @@ def _settings_to_store(settings: Any) -> Table:
 
 
 def list_needed_paths(settings: Any) -> list[str]:
-    """List the files and folders that settings of a system name, those marked `path: True`."""
+    """List the files and folders that settings of a system name, those marked `path: True`, but
+    not the repositories of the Hub."""
     marked = [
         getattr(settings, f.name) for f in dataclasses.fields(settings) if f.metadata.get("path")
     ]
     paths = [[value] if isinstance(value, str) else value for value in marked]
-    return [path for some in paths for path in some if path]
+    return [path for some in paths for path in some if path and not path.startswith(HUB)]
 
 
 def merge_keywords(

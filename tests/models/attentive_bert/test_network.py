@@ -49,13 +49,13 @@ def test_contributions_of_pieces_add_up_to_the_logit_of_label_attention():
         net.read_out.project.bias.zero_()  # its share belongs to no piece
         logits = net(WINDOWS, DOCUMENTS, WORDS) - net.bag(WORDS) - net.read_out.bias
         for column in range(4):
-            parts = net.explain_pieces(WINDOWS, DOCUMENTS, column)
+            parts, _ = net.explain_logit(WINDOWS, DOCUMENTS, WORDS, column)
             torch.testing.assert_close(parts.sum(1), logits[:, column], rtol=1e-6, atol=1e-7)
             assert not parts[1, 3:].any()
 
 
 def test_attention_of_a_label_sums_to_one():
-    parts = make_network().compute_attention(WINDOWS, DOCUMENTS, 1)
+    (parts,) = make_network().compute_attention(WINDOWS, DOCUMENTS, WORDS, 1)
     torch.testing.assert_close(parts.sum(1), torch.ones(2, dtype=torch.double))
 
 
@@ -66,7 +66,7 @@ def test_a_label_first_attends_to_pieces_like_those_of_its_name():
     before = make_network().float().read_out.queries
     assert torch.equal(net.read_out.queries[[0, 2]], before[[0, 2]])  # labels without a name
     for label, piece in ((3, 1), (1, 2)):
-        attention = net.compute_attention(WINDOWS, DOCUMENTS, label)[0]
-        assert int(attention[1:3].argmax()) + 1 == piece
+        (attention,) = net.compute_attention(WINDOWS, DOCUMENTS, WORDS, label)
+        assert int(attention[0, 1:3].argmax()) + 1 == piece
     h = net.encode(names).detach()
     assert abs((h @ net.read_out.queries[[3, 1]].T).std().item() - 1) < 1e-4

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from ontodex.models.attentive_bert.config import AttentiveBertConfig, BertLoopConfig
-from ontodex.models.attentive_bert.system import AttentiveBertSystem, add_words
+from ontodex.models.attentive_bert.reader import add_words
+from ontodex.models.attentive_bert.system import AttentiveBertSystem
 from ontodex.models.pretrained import load_encoder
 from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.types import Corpus, Doc, LabelSpace
@@ -79,12 +80,11 @@ def test_explanations_are_of_whole_words_through_attention_and_bag(encoder):
     for column in range(2):
         spans = system.explain(doc, column)
         assert [doc.text[span.start : span.end] for span in spans] == doc.text.split()
-        pieces = {
-            span.start: span.weight for span in system._weigh_pieces(doc, column, "explain_pieces")
-        }
-        bag = {span.start: span.weight for span in system._weigh_bag(doc, column)}
+        pieces, words = system._weigh(doc, column, "explain_logit")
+        attended = {span.start: span.weight for span in system.reader.place_weights(doc, pieces)}
+        bag = {span.start: span.weight for span in system.reader.words.place_weights(doc, words)}
         for span in spans:
-            assert span.weight == pytest.approx(pieces[span.start] + bag[span.start])
+            assert span.weight == pytest.approx(attended[span.start] + bag[span.start])
     attention = system.attend(doc, 0)
     assert 0 < sum(span.weight for span in attention) < 1  # [CLS] and [SEP] have the rest
     assert system.explain(doc, 2) == []

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ontodex.models.attentive_tree.config import AttentiveTreeConfig
-from ontodex.models.attentive_tree.network import AttentiveTreeNetwork
+from ontodex.models.attentive_tree.network import AttentiveTreeNetwork, RecurrentTreeNetwork
 from ontodex.models.attentive_tree.scorers import (
     AttendedBatch,
     BagAttentionScorer,
@@ -40,14 +40,14 @@ def network(**more: object) -> AttentiveTreeNetwork:
     torch.manual_seed(0)
     config = AttentiveTreeConfig(**{**SMALL, **more})  # type: ignore[arg-type]
     sizes = [TREE.count_nodes(level) for level in range(1, TREE.height + 2)]
-    vectors = list_node_vectors(config, TREE.height)
+    vectors = list_node_vectors(2 * config.hidden, config, TREE.height)
     tables = [
         create_table(own, torch.randn(size), CPU, sparse=number > 0)
         for number, (own, size) in enumerate(zip(vectors, sizes, strict=True))
     ]
     for table in tables:
         nn.init.normal_(table.weight)
-    return AttentiveTreeNetwork(config, 12, TREE, tables, None).double()
+    return RecurrentTreeNetwork(config, 12, TREE, tables, None).double()
 
 
 def encode(net: AttentiveTreeNetwork) -> EncodedDocuments:
@@ -148,7 +148,7 @@ def test_contributions_of_words_add_up_to_the_logit_without_its_bias():
     for column in range(7):
         node = net.find_place(column)
         with torch.no_grad():
-            added = net.explain_logit(TOKENS, LENGTHS, column)
+            (added,) = net.explain_logit(TOKENS, LENGTHS, column)
             bias = float(net.levels[-1].table(torch.tensor([node]))[0, -1])
         expected = [
             label_logit_by_loops(net, encoded, document, node) - bias for document in range(2)

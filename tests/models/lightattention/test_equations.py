@@ -121,7 +121,7 @@ def test_contributions_of_words_add_up_to_the_logit_without_its_bias():
     for column in range(7):
         node = net.find_place(column)
         with torch.no_grad():
-            added = net.explain_logit(TOKENS, LENGTHS, column)
+            (added,) = net.explain_logit(TOKENS, LENGTHS, column)
         bias = float(level.table(torch.tensor([node])).detach()[0, -1])
         expected = [logit_by_loops(level, encoded, document, node) - bias for document in range(2)]
         assert added.sum(1).tolist() == pytest.approx(expected, abs=1e-5)

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from ontodex.errors import ConfigError, RunError
+from ontodex.models.semantic import name_vectors
+from ontodex.models.semantic.name_vectors import DocumentVectors, NameVectors
 from ontodex.models.semantic.system import (
-    NameVectors,
     Passage,
     SemanticConfig,
     SemanticSystem,
@@ -42,7 +43,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> SemanticSystem:
 
 
 def similarity_by_loops(system: SemanticSystem, doc: Doc, column: int) -> float:
-    names = system.names.vectors[system.names.owner == column]
+    names = system.names.find(column)
     title, *windows = (
         system.text_vectors.encode([passage.text])[0]
         for passage in split_passages(doc, system.config)
@@ -63,10 +64,20 @@ def test_scores_are_similarities_standardised_over_training_documents(system):
     assert ranking.probabilities[0] == pytest.approx(sorted(expected, reverse=True), rel=0.02)
 
 
-def test_a_concept_is_as_near_as_its_best_name():
-    names = NameVectors(np.array([0, 0, 2]), np.array([[1, 0], [0, 1], [0.6, 0.8]], np.float32))
-    found = names.compare(np.array([[0.6, 0.8], [1, 0]], np.float32), 4)
-    np.testing.assert_allclose(found, [[0.8, -1, 1.0, -1], [1.0, -1, 0.6, -1]])
+@pytest.mark.parametrize("at_once", [1, 2, 100])
+def test_title_and_best_window_are_as_near_as_their_best_names(monkeypatch, at_once):
+    monkeypatch.setattr(name_vectors, "_NAMES_AT_ONCE", at_once)
+    names = NameVectors(np.array([0, 0, 2]), np.array([[1, 0], [0, 1], [0.5, 0.75]], np.float16))
+    passages = np.array([[1, 0], [0.5, 0.75], [0, 1], [0, 1], [1, 0]], np.float32)
+    documents = DocumentVectors(passages, np.array([0, 3, 5]))
+    parts = list(names.compare(documents))
+    assert np.concatenate([columns for columns, _ in parts]).tolist() == [0, 2]
+    # The title of the first document is [1, 0], its windows are [0.5, 0.75] and [0, 1].
+    expected = [[1 + 1, 0.5 + 0.8125], [1 + 1, 0.75 + 0.5]]
+    np.testing.assert_allclose(np.concatenate([part for _, part in parts], axis=1), expected)
+    last = documents.take(slice(1, 3))
+    np.testing.assert_array_equal(last.vectors, passages[3:])
+    assert last.offsets.tolist() == [0, 2]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +99,7 @@ def test_the_words_of_an_explanation_add_up_to_the_similarity(system):
     doc = Doc("x", {"text": "the trout oven"})
     spans = system.explain(doc, LABELS.column["fish"])
     assert [doc.text[span.start : span.end] for span in spans] == ["the", "trout", "oven"]
-    own = system.names.vectors[system.names.owner == LABELS.column["fish"]]
+    own = system.names.find(LABELS.column["fish"])
     vector = system.text_vectors.encode([doc.text])[0]
     parts = system.text_vectors.explain(doc.text, own[int((own @ vector).argmax())])
     assert [span.weight for span in spans] == [weight for *_, weight in parts]
@@ -128,8 +139,11 @@ def test_vectors_out_of_order_are_refused(system, tmp_path):
 
     system.save(tmp_path)
     arrays = {name: array.copy() for name, array in read_tensors(tmp_path, "vectors").items()}
-    for name in ("owner", "offsets"):
-        save_tensors(tmp_path, "vectors", arrays | {name: arrays[name][::-1].copy()})
+    wrong = [{name: arrays[name][::-1].copy()} for name in ("owner", "offsets")]
+    wrong.append({name: np.append(arrays[name], 1).astype("f4") for name in ("mean", "deviation")})
+    wrong.append({name: arrays[name][:-1] for name in ("mean", "deviation")})
+    for other in wrong:
+        save_tensors(tmp_path, "vectors", arrays | other)
         with pytest.raises(RunError, match="not in order"):
             SemanticSystem.load(tmp_path, LABELS)
 

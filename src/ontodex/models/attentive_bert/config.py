@@ -26,11 +26,22 @@ class BertLoopConfig(CorpusLoopConfig):
 
 
 @dataclass(frozen=True)
-class AttentiveBertConfig(WindowConfig, WordConfig):
+class EncoderConfig(WindowConfig):
+    """Settings of a pretrained encoder that is trained further."""
+
+    encoder: str = field(default="", metadata={"path": True})  # a folder, or hub:user/name
+    encoder_lr: float = 1e-4  # peak learning rate of the encoder; [model.train] lr is the rest's
+
+    def __post_init__(self) -> None:
+        WindowConfig.__post_init__(self)
+        if not 0 < self.encoder_lr < math.inf:
+            raise ValueError(f"encoder_lr must be above 0, not {self.encoder_lr}")
+
+
+@dataclass(frozen=True)
+class AttentiveBertConfig(EncoderConfig, WordConfig):
     """Settings of `attentive-bert`."""
 
-    encoder: str = field(default="", metadata={"path": True})  # folder of a pretrained encoder
-    encoder_lr: float = 1e-4  # peak learning rate of the encoder; [model.train] lr is the rest's
     value_dim: int = 512  # width of the fully connected layer behind label attention
     dropout: float = 0.2  # of the encoder's states
     bag: int = 1024  # width of the bag of words beside the encoder
@@ -40,10 +51,8 @@ class AttentiveBertConfig(WindowConfig, WordConfig):
     train: BertLoopConfig = field(default_factory=BertLoopConfig)
 
     def __post_init__(self) -> None:
-        WindowConfig.__post_init__(self)
+        EncoderConfig.__post_init__(self)
         WordConfig.__post_init__(self)
         check_least(self, 1, "value_dim", "bag")
         check_widths(self, "value_dim", "bag")
         check_shares(self, "dropout", "bag_dropout")
-        if not 0 < self.encoder_lr < math.inf:
-            raise ValueError(f"encoder_lr must be above 0, not {self.encoder_lr}")

@@ -35,24 +35,23 @@ class AttentiveBert(nn.Module):
         self.bag = BagReadOut(n_words, config.bag, len(log_odds), config.bag_dropout)
 
     def forward(self, windows: Packed, documents: Documents, words: Tensor) -> Tensor:
-        h, mask = self.encode_documents(windows, documents)  # (n, t, d), (n, t)
+        h, mask = encode_windows(self.encode, windows, documents)  # (n, t, d), (n, t)
         return self.read_out(self.drop(h), mask) + self.bag(words)  # (n, l)
 
-    def encode_documents(self, windows: Packed, documents: Documents) -> tuple[Tensor, Tensor]:
-        """Return the states of each document (n, t, d), and where it has pieces (n, t)."""
-        h = pad_rows(self.encode(windows), *documents)
-        t = torch.arange(documents.longest, device=h.device)
-        return h, t < documents.lengths[:, None]
+    def explain_logit(
+        self, windows: Packed, documents: Documents, words: Tensor, column: int
+    ) -> tuple[Tensor, Tensor]:
+        """Return the contribution to the logit of a label of each piece (n, t), through label
+        attention, and of each word (n, t), through the bag."""
+        h, mask = encode_windows(self.encode, windows, documents)
+        return self.read_out.explain_logit(h, mask, column), self.bag.explain_logit(words, column)
 
-    def explain_pieces(self, windows: Packed, documents: Documents, column: int) -> Tensor:
-        """Return (n, t): the contribution of each piece to the logit of a label."""
-        h, mask = self.encode_documents(windows, documents)
-        return self.read_out.explain_logit(h, mask, column)
-
-    def compute_attention(self, windows: Packed, documents: Documents, column: int) -> Tensor:
+    def compute_attention(
+        self, windows: Packed, documents: Documents, words: Tensor, column: int
+    ) -> tuple[Tensor]:
         """Return (n, t): the attention of a label to each piece."""
-        h, mask = self.encode_documents(windows, documents)
-        return compute_attention(h, self.read_out.queries[column][None], mask)[:, 0]
+        h, mask = encode_windows(self.encode, windows, documents)
+        return (compute_attention(h, self.read_out.queries[column][None], mask)[:, 0],)
 
     @torch.no_grad()
     def start_queries(self, columns: Tensor, names: Packed) -> None:
@@ -67,3 +66,10 @@ class AttentiveBert(nn.Module):
         queries = F.normalize(mean - mean.mean(dim=0), dim=1)
         spread = (h[:: max(1, len(h) // 2_000)] @ queries.T).std().clamp(min=1e-6)
         self.read_out.queries[columns] = queries / spread
+
+
+def encode_windows(encode: Bert, windows: Packed, documents: Documents) -> tuple[Tensor, Tensor]:
+    """Return the states of each document (n, t, d), and where it has pieces (n, t)."""
+    h = pad_rows(encode(windows), *documents)
+    t = torch.arange(documents.longest, device=h.device)
+    return h, t < documents.lengths[:, None]

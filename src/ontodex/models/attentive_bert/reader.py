@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ontodex.errors import ConfigError
-from ontodex.features.word_pieces import PIECES, Piece, WordPieces, encode_pieces
+from ontodex.features.tokens import Tokens
+from ontodex.features.word_pieces import PIECES, Piece, WordPieces, encode_pieces, join_words
 from ontodex.io.files import write_text
 from ontodex.io.json_schema import load_json
 from ontodex.models.layers.bert import Bert, BertConfig
@@ -24,7 +25,9 @@ from ontodex.models.layers.packed import Packed, pack
 from ontodex.models.layers.ragged import Ragged
 from ontodex.models.pretrained import RUN_LICENCE, check_pieces, load_encoder, save_licence
 from ontodex.models.readers import WordReader
+from ontodex.models.weights import extract_weights, set_weights
 from ontodex.types import Corpus, Doc
+from ontodex.types.answers import Span
 
 Rows = NDArray[np.int64]
 SHAPE = "encoder.json"
@@ -87,6 +90,12 @@ class PieceReader:
         return len(self.words)
 
     def fit(self, train: Corpus, device: torch.device) -> EncodedDocuments:
+        return self.fit_with_tokens(train, device)[0]
+
+    def fit_with_tokens(
+        self, train: Corpus, device: torch.device
+    ) -> tuple[EncodedDocuments, Tokens]:
+        """As `fit`; return the words of the training documents too."""
         encoder = load_encoder(require_folder(self.config.encoder))
         self.shape, self.word_pieces, self.licence = encoder.config, encoder.pieces, encoder.licence
         longest = self.shape.max_position_embeddings
@@ -96,9 +105,16 @@ class PieceReader:
                 "pieces together",
                 hint=f"--set model.window={longest}",
             )
-        self.pretrained: Bert | None = encoder.network  # until the network has taken its weights
-        tokens = self.words.fit(train, device)
-        return EncodedDocuments(self._encode_pieces(train, device), tokens, self.config.window)
+        self.pretrained: Bert | None = encoder.network  # until a network has taken its weights
+        words, tokens = self.words.fit_with_tokens(train, device)
+        pieces = self._encode_pieces(train, device)
+        return EncodedDocuments(pieces, words, self.config.window), tokens
+
+    def start_encoder(self, network: Bert) -> None:
+        """Give a new network the pretrained weights, once."""
+        pretrained, self.pretrained = self.pretrained, None
+        assert pretrained is not None
+        set_weights(network, extract_weights(pretrained))
 
     def encode(self, corpus: Corpus, device: torch.device) -> EncodedDocuments:
         pieces = self._encode_pieces(corpus, device)
@@ -107,6 +123,14 @@ class PieceReader:
     def _encode_pieces(self, corpus: Corpus, device: torch.device) -> Ragged:
         assert self.word_pieces is not None
         return Ragged(encode_pieces(corpus, self.word_pieces, self.config), device)
+
+    def place_weights(
+        self, doc: Doc, pieces: Sequence[float], words: Sequence[float] = ()
+    ) -> list[Span]:
+        """Return the words of a document: the weight of each is the sum of those of its pieces,
+        and of its own in the bag."""
+        joined = [Span(*word) for word in join_words(self.locate_pieces(doc), pieces)]
+        return add_words(joined, self.words.place_weights(doc, words))
 
     def locate_pieces(self, doc: Doc) -> list[Piece]:
         """Return the pieces that `encode` reads of a document, with places in `Doc.text`."""
@@ -138,6 +162,20 @@ class PieceReader:
         check_pieces(folder, self.shape, self.word_pieces, self.config.window)
         if (folder / RUN_LICENCE).is_file():  # so that a run that is saved again keeps it
             self.licence = (folder / RUN_LICENCE).read_text(encoding="utf-8", errors="replace")
+
+
+def add_words(words: Sequence[Span], more: Sequence[Span]) -> list[Span]:
+    """Add the weight of each further word to the word that its first character lies in; a word
+    beyond them all stays by itself."""
+    starts, found = [word.start for word in words], list(words)
+    for word in more:
+        place = bisect_right(starts, word.start) - 1
+        if place >= 0 and word.start < found[place].end:
+            own = found[place]
+            found[place] = Span(own.start, own.end, own.weight + word.weight)
+        else:
+            found.append(word)
+    return sorted(found, key=lambda word: word.start)
 
 
 def require_folder(encoder: str) -> str:

@@ -5,22 +5,19 @@ Choices, figures and limits: docs/papers/attentive-bert.md.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ontodex.features.word_pieces import join_words
 from ontodex.models.attentive_bert.config import AttentiveBertConfig
 from ontodex.models.attentive_bert.network import AttentiveBert
-from ontodex.models.attentive_bert.reader import EncodedDocuments, PieceReader
+from ontodex.models.attentive_bert.reader import PieceReader
 from ontodex.models.layers.packed import pack
 from ontodex.models.layers.ragged import Ragged
 from ontodex.models.network_training import compute_log_odds
 from ontodex.models.text_network import TextNetworkSystem
-from ontodex.models.weights import extract_weights, set_weights
 from ontodex.types import Corpus, Doc, LabelSpace
 from ontodex.types.answers import Span
 from ontodex.types.loop_config import LoopConfig
@@ -44,9 +41,7 @@ class AttentiveBertSystem(TextNetworkSystem):
 
     def start_network(self, labels: LabelSpace, vectors: Tensor | None) -> AttentiveBert:
         network = self.build_network(compute_log_odds(labels), vectors).to(self.device)
-        pretrained, self.reader.pretrained = self.reader.pretrained, None
-        assert pretrained is not None
-        set_weights(network.encode, extract_weights(pretrained))
+        self.reader.start_encoder(network.encode)
         self._start_queries(network.eval(), labels)
         return network
 
@@ -80,45 +75,20 @@ class AttentiveBertSystem(TextNetworkSystem):
         self.check_fitted()
         if column >= self.n_labels:
             return []
-        weights = self._weigh_pieces(doc, column, "explain_pieces")
-        return add_words(weights, self._weigh_bag(doc, column))
+        pieces, words = self._weigh(doc, column, "explain_logit")
+        return self.reader.place_weights(doc, pieces, words)
 
     def attend(self, doc: Doc, column: int) -> Sequence[Span]:
         """Return the attention of a label to each word."""
         self.check_fitted()
         if column >= self.n_labels:
             return []
-        return self._weigh_pieces(doc, column, "compute_attention")
+        (pieces,) = self._weigh(doc, column, "compute_attention")
+        return self.reader.place_weights(doc, pieces)
 
-    def _weigh_pieces(self, doc: Doc, column: int, method: str) -> list[Span]:
-        encoded = self.encode(Corpus.of([doc]))
-        assert isinstance(encoded, EncodedDocuments)
-        windows, documents, _ = encoded.pad(np.array([0]))
+    def _weigh(self, doc: Doc, column: int, method: str) -> list[list[float]]:
+        """Return the weights of the document's pieces, and of its words where they have some."""
+        batch = self.encode(Corpus.of([doc])).pad(np.array([0]))
         with torch.no_grad():
-            weights: Tensor = getattr(self.network, method)(windows, documents, column)
-        pieces = self.reader.locate_pieces(doc)
-        return [Span(*word) for word in join_words(pieces, weights[0].tolist())]
-
-    def _weigh_bag(self, doc: Doc, column: int) -> list[Span]:
-        places = self.reader.words.locate_words(doc)
-        if not places:
-            return []
-        tokens, _ = self.reader.words.encode(Corpus.of([doc]), self.device).pad(np.array([0]))
-        with torch.no_grad():
-            weights = self.network.bag.explain_logit(tokens, column)[0].tolist()
-        spans = zip(places, weights, strict=False)
-        return [Span(start, end, weight) for (start, end), weight in spans]
-
-
-def add_words(words: Sequence[Span], more: Sequence[Span]) -> list[Span]:
-    """Add the weight of each further word to the word that its first character lies in; a word
-    beyond them all stays by itself."""
-    starts, found = [word.start for word in words], list(words)
-    for word in more:
-        place = bisect_right(starts, word.start) - 1
-        if place >= 0 and word.start < found[place].end:
-            own = found[place]
-            found[place] = Span(own.start, own.end, own.weight + word.weight)
-        else:
-            found.append(word)
-    return sorted(found, key=lambda word: word.start)
+            weights: Sequence[Tensor] = getattr(self.network, method)(*batch, column)
+        return [one[0].tolist() for one in weights]

@@ -7,13 +7,14 @@ from typing import ClassVar
 
 from ontodex.config import check_least, check_shares, check_widths
 from ontodex.models.attentionxml.config import check_layers
+from ontodex.models.attentive_bert.config import EncoderConfig
 from ontodex.models.text_network import TextNetworkConfig
 from ontodex.types.loop_config import LoopConfig
 
 
 @dataclass(frozen=True)
-class AttentiveTreeConfig(TextNetworkConfig):
-    """Settings of `attentive-tree`."""
+class AttentiveTreeConfig(EncoderConfig, TextNetworkConfig):
+    """Settings of `attentive-tree`. Without an encoder, words are read by an LSTM."""
 
     hidden: int = 512  # LSTM units in each direction
     layers: tuple[int, ...] = (512,)  # widths of the fully connected layers of labels
@@ -33,7 +34,8 @@ class AttentiveTreeConfig(TextNetworkConfig):
     negatives: ClassVar[str] = "dynamic"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        EncoderConfig.__post_init__(self)
+        TextNetworkConfig.__post_init__(self)
         check_least(self, 1, "hidden", "bag", "candidates")
         check_least(self, 0, "beam")
         check_least(self, 2, "cluster")

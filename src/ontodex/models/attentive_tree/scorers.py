@@ -20,14 +20,14 @@ from ontodex.models.lightattention.scorers import AttentionScorer, NodeVector
 class PooledBatch(NamedTuple):
     """A batch of documents as generators read it."""
 
-    pooled: Tensor  # (n, 2d): the maximum of each state over the tokens
+    pooled: Tensor  # (n, d): the maximum of each state over the tokens
     bag: Tensor  # (n, w)
 
 
 class AttendedBatch(NamedTuple):
     """A batch of documents as labels read it."""
 
-    h: Tensor  # (n, t, 2d)
+    h: Tensor  # (n, t, d)
     mask: Tensor  # (n, t)
     bag: Tensor  # (n, w)
 
@@ -38,10 +38,10 @@ class DocumentScorer(nn.Module):
 
     MAX_TOP_NODES: ClassVar[int] = 2**17  # nodes of the top level, which is always scored whole
 
-    def __init__(self, config: AttentiveTreeConfig, table: nn.Module) -> None:
+    def __init__(self, width: int, config: AttentiveTreeConfig, table: nn.Module) -> None:
         super().__init__()
         self.table = table
-        self.project = nn.Linear(2 * config.hidden, config.layers[0])
+        self.project = nn.Linear(width, config.layers[0])
 
     @staticmethod
     def node_vectors(config: AttentiveTreeConfig) -> list[NodeVector]:
@@ -67,8 +67,8 @@ class DocumentScorer(nn.Module):
 class BagAttentionScorer(AttentionScorer):
     """Label attention, and an output vector of each label for the bag of words."""
 
-    def __init__(self, hidden: int, layers: Sequence[int], table: nn.Module, bag: int) -> None:
-        super().__init__(hidden, layers, table)
+    def __init__(self, width: int, layers: Sequence[int], table: nn.Module, bag: int) -> None:
+        super().__init__(width, layers, table)
         self.widths = [*self.widths[:-1], bag, 1]
 
     def forward(self, encoded: AttendedBatch, nodes: Tensor) -> Tensor:  # type: ignore[override]
@@ -83,8 +83,11 @@ class BagAttentionScorer(AttentionScorer):
         return self.attend_to_all(encoded, query, output) + bag_logits + bias[:, 0]
 
 
-def list_node_vectors(config: AttentiveTreeConfig, height: int) -> list[list[NodeVector]]:
-    """Return, for each level below the root, the vectors that its nodes own besides a bias."""
-    attention = AttentionScorer.node_vectors(config.hidden, config.layers)
+def list_node_vectors(
+    width: int, config: AttentiveTreeConfig, height: int
+) -> list[list[NodeVector]]:
+    """Return, for each level below the root, the vectors that its nodes own besides a bias; `width`
+    is that of a state of the encoder."""
+    attention = AttentionScorer.node_vectors(width, config.layers)
     labels = [*attention, NodeVector(config.bag, 0.02)]
     return [DocumentScorer.node_vectors(config)] * height + [labels]

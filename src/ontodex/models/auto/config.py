@@ -16,7 +16,7 @@ class AutoConfig:
     max_latency: str = ""  # most time for one document, as 50ms; slow members are left out
     systems: tuple[str, ...] = ()  # candidates; none = those that suit the corpus
     languages: tuple[str, ...] = ()  # of the documents; [train] languages sets them
-    encoder: str = field(default="", metadata={"path": True})  # folder of a pretrained encoder
+    encoder: str = field(default="", metadata={"path": True})  # a folder, or hub:user/name
     folds: int = 0  # of cross-validation; 0 = 5 where dev has under 500 documents, else dev alone
     depth: int = 100  # ranks taken from each member
     seed: int = 1  # of the folds and of the documents of small trials

@@ -49,16 +49,20 @@ class TreeNetwork(nn.Module):
 
     A subclass defines `score_path` (how the logit of a node and those above become probabilities),
     `beams` (nodes of each inner level whose children are scored), `levels` (the scorers),
-    `encode_documents` and `explain_logit`.
+    `encode_documents` (a batch as the reader pads it) and `explain_logit` (the contribution of each
+    token to the logit of a label, (n, t) for each stream of tokens that the reader has).
     """
 
     score_path: Callable[..., tuple[Tensor, Tensor]]
     beams: Sequence[int]
     levels: nn.ModuleList
+    encode_documents: Callable[..., EncodedDocuments]
+    explain_logit: Callable[..., tuple[Tensor, ...]]
 
-    def __init__(self, words: WordEmbedding, encode: BiLSTM, tree: LabelTree) -> None:
+    def __init__(self, tree: LabelTree, **encoder: nn.Module) -> None:
         super().__init__()
-        self.words, self.encode = words, encode
+        for name, part in encoder.items():
+            self.add_module(name, part)
         self.n_top = tree.count_nodes(1)
         self.max_children = [int(np.diff(first).max()) for first in tree.first]
         self._keep("column_of_place", tree.order)
@@ -77,18 +81,10 @@ class TreeNetwork(nn.Module):
         """The scorer of each level below the root."""
         return cast(list[Scorer], list(self.levels))
 
-    def forward(self, tokens: Tensor, lengths: Tensor) -> LevelScores:
+    def forward(self, *batch: Any) -> LevelScores:
         """Return the scored candidate labels of each document."""
-        *_, labels = search_levels(self, self.encode_documents(tokens, lengths))  # (n, c)
+        *_, labels = search_levels(self, self.encode_documents(*batch))  # (n, c)
         return labels
-
-    def encode_documents(self, tokens: Tensor, lengths: Tensor) -> EncodedDocuments:
-        """Encode a batch."""
-        raise NotImplementedError
-
-    def explain_logit(self, tokens: Tensor, lengths: Tensor, column: int) -> Tensor:
-        """Return (n, t): the contribution of each token to the logit of a label."""
-        raise NotImplementedError
 
     def list_children(self, level: int, nodes: Tensor, at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return (children, index `at` of their parent, whether they exist), each (n, c), of nodes
@@ -115,6 +111,8 @@ class LightAttentionNetwork(TreeNetwork):
     """The network of Figure 1."""
 
     score_path = staticmethod(score_product)
+    words: WordEmbedding
+    encode: BiLSTM
 
     def __init__(
         self,
@@ -125,11 +123,11 @@ class LightAttentionNetwork(TreeNetwork):
         vectors: Tensor | None,
     ) -> None:
         words = WordEmbedding(n_words, config.width, 0.0, vectors)
-        super().__init__(words, BiLSTM(config.width, config.hidden), tree)
+        super().__init__(tree, words=words, encode=BiLSTM(config.width, config.hidden))
         self.beams = [config.beam] * tree.height
         self.drop = nn.Dropout(config.dropout)
         self.levels = nn.ModuleList(
-            AttentionScorer(config.hidden, layers, table)
+            AttentionScorer(2 * config.hidden, layers, table)
             for layers, table in zip(list_layers(config, tree.height), tables, strict=True)
         )
 
@@ -138,10 +136,10 @@ class LightAttentionNetwork(TreeNetwork):
         batch = EncodedBatch(h, token_mask(tokens, lengths))
         return EncodedDocuments(batch, batch)
 
-    def explain_logit(self, tokens: Tensor, lengths: Tensor, column: int) -> Tensor:
+    def explain_logit(self, tokens: Tensor, lengths: Tensor, column: int) -> tuple[Tensor]:
         encoded = self.encode_documents(tokens, lengths).labels
         discriminator = cast(AttentionScorer, self.levels[-1])
-        return discriminator.explain_logit(encoded, self.find_place(column))
+        return (discriminator.explain_logit(encoded, self.find_place(column)),)
 
 
 def list_layers(config: LightAttentionConfig, height: int) -> list[tuple[int, ...]]:
@@ -152,6 +150,6 @@ def list_layers(config: LightAttentionConfig, height: int) -> list[tuple[int, ..
 def list_node_vectors(config: LightAttentionConfig, height: int) -> list[list[NodeVector]]:
     """Return, for each level below the root, the vectors that its nodes own besides a bias."""
     return [
-        AttentionScorer.node_vectors(config.hidden, layers)
+        AttentionScorer.node_vectors(2 * config.hidden, layers)
         for layers in list_layers(config, height)
     ]

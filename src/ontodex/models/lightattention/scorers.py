@@ -26,7 +26,7 @@ from ontodex.models.layers.label_attention import (
 class EncodedBatch(NamedTuple):
     """A batch of documents as label attention reads it."""
 
-    h: Tensor  # (n, t, 2d)
+    h: Tensor  # (n, t, d)
     mask: Tensor  # (n, t)
 
 
@@ -57,18 +57,18 @@ class AttentionScorer(nn.Module):
 
     MAX_TOP_NODES: ClassVar[int] = 2**12  # nodes of the top level, which is always scored whole
 
-    def __init__(self, hidden: int, layers: Sequence[int], table: nn.Module) -> None:
+    def __init__(self, width: int, layers: Sequence[int], table: nn.Module) -> None:
         super().__init__()
-        self.widths = [*(vector.width for vector in self.node_vectors(hidden, layers)), 1]
+        self.widths = [*(vector.width for vector in self.node_vectors(width, layers)), 1]
         self.table = table
         # The first layer is applied to tokens before attention, whose weights sum to one.
-        self.project = nn.Linear(2 * hidden, layers[0])
+        self.project = nn.Linear(width, layers[0])
         self.deeper = nn.ModuleList(nn.Linear(*widths) for widths in pairwise(layers))
 
     @staticmethod
-    def node_vectors(hidden: int, layers: Sequence[int]) -> list[NodeVector]:
-        """Return the attention query and the output vector."""
-        return [NodeVector(2 * hidden, 0.02), NodeVector(layers[-1], 0.05)]
+    def node_vectors(width: int, layers: Sequence[int]) -> list[NodeVector]:
+        """Return the attention query, as wide as a state, and the output vector."""
+        return [NodeVector(width, 0.02), NodeVector(layers[-1], 0.05)]
 
     def forward(self, encoded: EncodedBatch, nodes: Tensor) -> Tensor:
         query, output, bias = self.table(nodes).split(self.widths, dim=-1)
@@ -76,7 +76,7 @@ class AttentionScorer(nn.Module):
 
     def attend_to(self, encoded: Any, query: Tensor, output: Tensor) -> Tensor:
         """Return (n, c): what attention adds to the logits of each document's own nodes."""
-        h, values = encoded.h, project_tokens(self.project, encoded.h)  # (n, t, 2d), (n, t, v)
+        h, values = encoded.h, project_tokens(self.project, encoded.h)  # (n, t, d), (n, t, v)
         # In the precision of h: autocast would widen the (n, c, t) scores for the softmax.
         with torch.autocast(h.device.type, enabled=False):
             m = attend_candidates(h, values, query.to(h.dtype), encoded.mask)  # (n, c, v)

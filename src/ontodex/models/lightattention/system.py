@@ -12,7 +12,7 @@ of candidates are read, and only they are trained. Our reading: docs/papers/ligh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
@@ -45,7 +45,7 @@ from ontodex.models.lightattention.node_tables import (
 from ontodex.models.lightattention.scorers import AttentionScorer, NodeVector
 from ontodex.models.lightattention.training import LevelTrainer, pick_labels, search_batch
 from ontodex.models.network_training import DEV_DEPTH
-from ontodex.models.readers import WordReader, find_word_vectors
+from ontodex.models.readers import Encoded, Reader, WordReader, find_word_vectors
 from ontodex.models.text_network import (
     BestLabels,
     load_description,
@@ -70,6 +70,9 @@ class TreeSystem:
     list_node_vectors()   the vectors that the nodes of each level own
     compute_height()      the height of the tree
     train_levels()        the order in which levels are trained
+    create_reader()       documents to token ids        (default: words in their order)
+    start_network()       the network before training   (default: that of `build_network`)
+    scale_rates()         factors of the learning rate  (default: none)
     """
 
     Config: ClassVar[type[Any]]
@@ -78,17 +81,31 @@ class TreeSystem:
     def __init__(self, config: Any, *, device: str = "cpu") -> None:
         self.config, self.device = config, torch.device(device)
         self.work: Path | None = None  # folder of checkpoints, where training may be resumed
-        self.reader = WordReader(config)
+        self.reader: Any = self.create_reader()
         self.tree: LabelTree | None = None
         self.network: TreeNetwork | None = None
         self.n_labels = 0
         self.calibration = Calibration.identity()
+
+    def create_reader(self) -> Reader:
+        """Return the reader of documents, before it has learned."""
+        return WordReader(self.config)
 
     def build_network(
         self, tree: LabelTree, tables: Sequence[nn.Module], vectors: Tensor | None
     ) -> TreeNetwork:
         """Return an untrained network; `tables` are those of the nodes of each level."""
         raise NotImplementedError
+
+    def start_network(
+        self, tree: LabelTree, tables: Sequence[nn.Module], vectors: Tensor | None
+    ) -> TreeNetwork:
+        """Return the network with which training starts."""
+        return self.build_network(tree, tables, vectors)
+
+    def scale_rates(self) -> Mapping[str, float]:
+        """Return factors of the learning rate by the beginning of a parameter's name."""
+        return {}
 
     def list_node_vectors(self, height: int) -> list[list[NodeVector]]:
         """Return, for each level below the root, the vectors that its nodes own besides a bias."""
@@ -104,20 +121,21 @@ class TreeSystem:
 
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
         settings, self.n_labels = self.config.train, labels.n_seen
-        tokens = self.reader.fit_tokens(train)
+        data, tokens = self.reader.fit_with_tokens(train, self.device)
         vectors = find_word_vectors(train, self.reader.vocabulary, seed=settings.seed)
         torch.manual_seed(settings.seed)
         gold = csr_array(labels.gold(train)[:, : self.n_labels])
         self.tree = self.build_tree(tokens, gold)
         tables = self.create_tables(self.tree, gold)
-        self.network = self.build_network(self.tree, tables, vectors).to(self.device)
+        self.network = self.start_network(self.tree, tables, vectors).to(self.device)
         trainer = LevelTrainer(
             settings,
             self.network,
-            self.reader.encode_tokens(tokens, self.device),
+            data,
             Ragged.of_gold(gold, self.n_labels, self.device),
             self.encode(dev),
             labels.gold(dev),
+            self.scale_rates(),
         )
         self.train_levels(trainer)
         if len(dev):
@@ -166,7 +184,7 @@ class TreeSystem:
         self.check_fitted()
         return self.calibration.apply(self._rank(self.encode(corpus), k))
 
-    def _rank(self, data: Ragged, k: int) -> Ranking:
+    def _rank(self, data: Encoded, k: int) -> Ranking:
         """Return the k best labels of encoded documents, not calibrated."""
         network = self.check_fitted()
 
@@ -175,20 +193,19 @@ class TreeSystem:
 
         return rank_documents(predict, data, k, self.n_labels)
 
-    def encode(self, corpus: Corpus) -> Ragged:
-        """Return documents as word ids on the device."""
+    def encode(self, corpus: Corpus) -> Encoded:
+        """Return documents as token ids on the device."""
         return self.reader.encode(corpus, self.device)
 
     def explain(self, doc: Doc, column: int) -> Sequence[Span]:
-        network, places = self.check_fitted(), self.reader.locate_words(doc)
-        if column >= self.n_labels or not places:
+        network = self.check_fitted()
+        if column >= self.n_labels:
             return []
-        tokens, lengths = self.encode(Corpus.of([doc])).pad(np.array([0]))
+        batch = self.encode(Corpus.of([doc])).pad(np.array([0]))
         with torch.no_grad():
-            added = network.explain_logit(tokens, lengths, column)[0].tolist()
-        return [
-            Span(start, end, weight) for (start, end), weight in zip(places, added, strict=False)
-        ]
+            added = network.explain_logit(*batch, column)
+        found: list[Span] = self.reader.place_weights(doc, *(one[0].tolist() for one in added))
+        return found
 
     def check_fitted(self) -> TreeNetwork:
         """Return the trained network; raise an error where there is none yet."""

@@ -10,9 +10,10 @@ trained down to the level above, once for each document (static).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ from ontodex.models.layers.words import token_mask
 from ontodex.models.lightattention.beam_search import NONE, LevelScores, search_levels
 from ontodex.models.lightattention.network import TreeNetwork
 from ontodex.models.network_training import DEV_RANKS, Rows, autocast, train_network
+from ontodex.models.readers import Encoded
 from ontodex.models.text_network import BestLabels, ranking_batch_size
 from ontodex.types import Ranking
 from ontodex.types.loop_config import LoopConfig
@@ -39,12 +41,13 @@ class LevelTrainer:
         self,
         settings: LoopConfig,
         network: TreeNetwork,
-        data: Ragged,
+        data: Encoded,
         gold: Ragged,
-        dev_data: Ragged,
+        dev_data: Encoded,
         dev_gold: csr_array,
+        rates: Mapping[str, float] | None = None,
     ) -> None:
-        self.settings, self.network = settings, network
+        self.settings, self.network, self.rates = settings, network, rates
         self.data, self.gold, self.dev_data, self.dev_gold = data, gold, dev_data, dev_gold
         self.n_levels = len(network.levels)
         self.depth = self.n_levels  # levels in training now
@@ -72,6 +75,7 @@ class LevelTrainer:
             has_dev=self.dev_gold.nnz > 0,
             folder=folder,
             epoch_metrics=self.epoch_metrics,
+            rates=self.rates,
         )
 
     def _draw_parents(self, level: int) -> Tensor:
@@ -130,16 +134,15 @@ class LevelTrainer:
 
 def search_batch(
     network: TreeNetwork,
-    batch: tuple[Tensor, ...],
+    batch: tuple[Any, ...],
     level: int,
     positives: Tensor | None = None,
     parents: Sequence[Tensor] | None = None,
 ) -> LevelScores:
     """Return the scored candidates of a level for a batch, without dropout or gradients."""
-    tokens, lengths = batch
     network.eval()
-    with torch.inference_mode(), autocast(tokens.device):
-        encoded = network.encode_documents(tokens, lengths)
+    with torch.inference_mode(), autocast(network.get_buffer("place_of_column").device):
+        encoded = network.encode_documents(*batch)
         *_, last = islice(search_levels(network, encoded, positives, parents), level)
     return last
 
@@ -167,7 +170,7 @@ def select_rows(parents: Sequence[Tensor], rows: Rows, device: torch.device) -> 
 
 
 def find_best_nodes(
-    network: TreeNetwork, data: Ragged, level: int, parents: Sequence[Tensor] = ()
+    network: TreeNetwork, data: Encoded, level: int, parents: Sequence[Tensor] = ()
 ) -> Tensor:
     """Return (documents, b): the best nodes of a level, below `parents` where these are given."""
     beam = network.beams[level - 1]
@@ -182,7 +185,7 @@ def find_best_nodes(
     return best
 
 
-def measure_recall(network: TreeNetwork, data: Ragged, gold: csr_array, level: int) -> float:
+def measure_recall(network: TreeNetwork, data: Encoded, gold: csr_array, level: int) -> float:
     """Return the share of true labels below the best b nodes of a level."""
     place_of_column = network.get_buffer("place_of_column").cpu()
     gold = csr_array(gold[:, : len(place_of_column)])

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -41,12 +41,13 @@ from ontodex.models.pretrained import (
     save_licence,
 )
 from ontodex.models.readers import check_text
+from ontodex.models.semantic.name_vectors import DocumentVectors, NameVectors
 from ontodex.models.semantic.text_vectors import TextVectors, Vectors
 from ontodex.models.weights import extract_weights, load_network, save_network, set_weights
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 from ontodex.types.answers import Span
 
-_AT_ONCE = 64  # documents ranked at once: their similarities to all names are in memory
+_AT_ONCE = 64  # documents ranked at once: their scores of all concepts are in memory
 _DEV_RANKS = 50
 _DEV_DOCS = 500  # dev documents that calibrate
 _SPREAD = 4.0  # standard deviations that are a score of one half
@@ -56,7 +57,7 @@ _SPREAD = 4.0  # standard deviations that are a score of one half
 class SemanticConfig:
     """Settings of `semantic`."""
 
-    encoder: str = field(default="", metadata={"path": True})  # folder of a pretrained encoder
+    encoder: str = field(default="", metadata={"path": True})  # a folder, or hub:user/name
     window: int = 60  # words of a window
     windows: int = 10  # windows read of a document
     background: int = 500  # training documents over which similarities are standardised
@@ -74,23 +75,6 @@ class Passage(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, eq=False)
-class NameVectors:
-    """The vectors of all names; a concept may have several."""
-
-    owner: NDArray[np.int64]  # (names,): column of each name, rising
-    vectors: Vectors  # (names, d)
-
-    def compare(self, vectors: Vectors, n_columns: int) -> Vectors:
-        """Return (n, columns): the product with the best name of each concept, -1 without names."""
-        best = np.full((len(vectors), n_columns), -1.0, np.float32)
-        if len(self.owner):
-            starts = np.flatnonzero(np.diff(self.owner, prepend=-1))
-            products = vectors @ self.vectors.T  # (n, names)
-            best[:, self.owner[starts]] = np.maximum.reduceat(products, starts, axis=1)
-        return best
-
-
 class SemanticSystem:
     """Suggests concepts whose names mean what the text says."""
 
@@ -99,7 +83,6 @@ class SemanticSystem:
     def __init__(self, config: SemanticConfig, *, device: str = "cpu") -> None:
         self.config, self.device = config, torch.device(device)
         self.encoder: PretrainedEncoder | None = None
-        self.n_columns = 0
         self.calibration = Calibration.identity()
 
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
@@ -117,7 +100,7 @@ class SemanticSystem:
         self.background = self._encode_documents(
             train.select(_spread_rows(train, self.config.background))
         )
-        self._standardise(len(labels))
+        self.mean, self.deviation = self._measure_usual(self.names, len(labels))
         if len(dev):
             some = dev.select(_spread_rows(dev, _DEV_DOCS))
             self.calibration = Calibration.fit(self._rank(some, _DEV_RANKS), labels.gold(some))
@@ -132,44 +115,41 @@ class SemanticSystem:
     def _encode_names(self, labels: LabelSpace, columns: Iterable[int]) -> NameVectors:
         pairs = [(column, name) for column in columns for name in _list_names(labels, column)]
         vectors = self.text_vectors.encode([name for _, name in pairs], "names")
-        return NameVectors(np.array([column for column, _ in pairs], np.int64), _round(vectors))
+        return NameVectors(
+            np.array([column for column, _ in pairs], np.int64), vectors.astype(np.float16)
+        )
 
-    def _encode_documents(self, corpus: Corpus) -> tuple[Vectors, NDArray[np.int64]]:
-        """Return the vectors of all passages, and where each document begins among them. The first
-        passage of a document is its title."""
+    def _encode_documents(self, corpus: Corpus) -> DocumentVectors:
+        """Return the vectors of the passages of each document."""
         passages = [split_passages(doc, self.config) for doc in corpus]
         texts = [passage.text for parts in passages for passage in parts]
         offsets = np.cumsum([0, *map(len, passages)], dtype=np.int64)
-        return _round(self.text_vectors.encode(texts)), offsets
+        return DocumentVectors(_round(self.text_vectors.encode(texts)), offsets)
 
-    def _compare(self, documents: tuple[Vectors, NDArray[np.int64]]) -> Vectors:
-        """Return (n, columns): the similarity of the title plus that of the best window."""
-        vectors, offsets = documents
-        found = []
-        for start in range(0, len(offsets) - 1, _AT_ONCE):
-            some = offsets[start : start + _AT_ONCE + 1]
-            each = self.names.compare(vectors[some[0] : some[-1]], self.n_columns)
-            first = some[:-1] - some[0]
-            # Every document has a title and at least one window.
-            windows = np.delete(each, first, axis=0)
-            found.append(
-                each[first] + np.maximum.reduceat(windows, first - np.arange(len(first)), axis=0)
-            )
-        return np.concatenate([np.empty((0, self.n_columns), np.float32), *found])
-
-    def _standardise(self, n_columns: int) -> None:
-        """Learn mean and deviation of each concept's similarity over the background."""
-        self.n_columns = n_columns
-        similarity = self._compare(self.background)
-        self.mean, self.deviation = similarity.mean(axis=0), similarity.std(axis=0) + 1e-3
+    def _measure_usual(self, names: NameVectors, n_columns: int) -> tuple[Vectors, Vectors]:
+        """Return mean and deviation (columns,) of the similarity of each concept that has names to
+        the documents of the background."""
+        mean, deviation = np.zeros(n_columns, np.float32), np.ones(n_columns, np.float32)
+        for columns, similarity in names.compare(self.background):
+            mean[columns] = similarity.mean(axis=0)
+            deviation[columns] = similarity.std(axis=0) + 1e-3
+        return mean, deviation
 
     def _rank(self, corpus: Corpus, k: int) -> Ranking:
         """Return the k best concepts, not calibrated."""
         check_text(corpus)
-        similarity = self._compare(self._encode_documents(corpus))
-        scores = expit((similarity - self.mean) / self.deviation - _SPREAD)
-        scores[:, np.setdiff1d(np.arange(self.n_columns), self.names.owner)] = 0.0
-        return Ranking.top(scores, k)
+        documents = self._encode_documents(corpus)
+        starts = range(0, len(documents), _AT_ONCE)
+        parts = [documents.take(slice(start, start + _AT_ONCE)) for start in starts]
+        return Ranking.join([Ranking.top(self._score(part), k) for part in parts], k)
+
+    def _score(self, documents: DocumentVectors) -> Vectors:
+        """Return (n, columns): the standardised similarities in [0, 1], 0 without names."""
+        scores = np.zeros((len(documents), len(self.mean)), np.float32)
+        for columns, similarity in self.names.compare(documents):
+            usual = (similarity - self.mean[columns]) / self.deviation[columns]
+            scores[:, columns] = expit(usual - _SPREAD)
+        return scores
 
     def rank(self, corpus: Corpus, k: int) -> Ranking:
         self._check_fitted()
@@ -183,7 +163,7 @@ class SemanticSystem:
         """Return the words of the window that is nearest to a name of the concept, each with its
         part of the similarity."""
         self._check_fitted()
-        own = self.names.vectors[self.names.owner == column]
+        own = self.names.find(column)
         if not len(own):
             return []
         windows = split_passages(doc, self.config)[1:]
@@ -208,7 +188,9 @@ class SemanticSystem:
         background, offsets = self.background
         tensors: dict[str, NDArray[Any]] = {
             "owner": self.names.owner,
-            "names": self.names.vectors.astype(np.float16),
+            "names": self.names.vectors,
+            "mean": self.mean,
+            "deviation": self.deviation,
             "background": background.astype(np.float16),
             "offsets": offsets,
         }
@@ -233,14 +215,14 @@ class SemanticSystem:
         sizes = {"width": self.text_vectors.width}
         arrays = load_tensors(folder, "vectors", _specs(len(labels)), sizes)
         owner, offsets = arrays["owner"], arrays["offsets"]
-        _check_rising(folder, owner, offsets, len(arrays["background"]))
-        known = NameVectors(owner, arrays["names"].astype(np.float32))
-        new = self._encode_names(labels, range(int(owner.max(initial=-1)) + 1, len(labels)))
-        self.names = NameVectors(
-            np.concatenate([known.owner, new.owner]), np.concatenate([known.vectors, new.vectors])
-        )
-        self.background = arrays["background"].astype(np.float32), offsets
-        self._standardise(len(labels))
+        _check_order(folder, arrays, len(labels))
+        self.background = DocumentVectors(arrays["background"].astype(np.float32), offsets)
+        n_known = len(arrays["mean"])
+        new = self._encode_names(labels, range(n_known, len(labels)))
+        self.mean, self.deviation = self._measure_usual(new, len(labels))
+        self.mean[:n_known], self.deviation[:n_known] = arrays["mean"], arrays["deviation"]
+        names = NameVectors(owner, arrays["names"])
+        self.names = names.join(new) if len(new.owner) else names  # a join copies mapped files
 
 
 def _list_names(labels: LabelSpace, column: int) -> list[str]:
@@ -296,15 +278,19 @@ def _specs(n_columns: int) -> dict[str, TensorSpec]:
         "names": TensorSpec(("names", "width"), "float16", minimum=-1.01, maximum=1.01),
         "background": TensorSpec(("passages", "width"), "float16", minimum=-1.01, maximum=1.01),
         "offsets": TensorSpec((None,), "int", minimum=0),
+        "mean": TensorSpec(("columns",), minimum=-2.1, maximum=2.1),
+        "deviation": TensorSpec(("columns",), minimum=1e-3, maximum=10),
     }
 
 
-def _check_rising(
-    folder: Path, owner: NDArray[np.int64], offsets: NDArray[np.int64], n_passages: int
-) -> None:
-    """Refuse names that are not sorted by concept, and documents without a title and a window."""
+def _check_order(folder: Path, arrays: Mapping[str, NDArray[Any]], n_columns: int) -> None:
+    """Refuse names that are not sorted by concept or have none, documents without a title and a
+    window, and more concepts than the run has."""
+    owner, offsets, n_known = arrays["owner"], arrays["offsets"], len(arrays["mean"])
     has_two = len(offsets) > 1 and np.all(np.diff(offsets) >= 2)
-    if np.any(np.diff(owner) < 0) or not has_two or offsets[0] or offsets[-1] != n_passages:
+    has_ends = has_two and not offsets[0] and offsets[-1] == len(arrays["background"])
+    is_known = n_known <= n_columns and owner.max(initial=-1) < n_known
+    if np.any(np.diff(owner) < 0) or not has_ends or not is_known:
         raise RunError(
             f"{folder / 'vectors.safetensors'}: names or documents are not in order",
             hint="copy the run folder again, or train again",
