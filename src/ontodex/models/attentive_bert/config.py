@@ -10,7 +10,7 @@ from ontodex.config import check_least, check_shares, check_widths
 from ontodex.features.languages import OWN
 from ontodex.features.word_pieces import WindowConfig
 from ontodex.models.attentive.config import CorpusLoopConfig
-from ontodex.models.text_network import WordConfig
+from ontodex.models.text_network import ShardedOutputConfig, WordConfig
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class BertLoopConfig(CorpusLoopConfig):
 
 
 @dataclass(frozen=True)
-class AttentiveBertConfig(WindowConfig, WordConfig):
+class AttentiveBertConfig(ShardedOutputConfig, WindowConfig, WordConfig):
     """Settings of `attentive-bert`."""
 
     encoder: str = field(default="", metadata={"path": True})  # folder of a pretrained encoder
