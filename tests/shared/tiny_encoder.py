@@ -15,13 +15,14 @@ from ontodex.features.word_pieces import SPECIAL, WordPieces
 from ontodex.models.layers.bert import Bert, BertConfig
 
 
-def write_tiny_encoder(folder: Path, texts: Iterable[str]) -> Path:
+def write_tiny_encoder(folder: Path, texts: Iterable[str], *, dropout: float = 0.1) -> Path:
     """Write an encoder whose pieces are the words of these texts, and return its folder."""
     words = sorted({word for text in texts for word in re.findall(r"[^\W_]+", text.lower())})
     pieces = {piece: number for number, piece in enumerate([*SPECIAL, *words])}
     config = BertConfig(
         vocab_size=len(pieces), hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
         intermediate_size=16, max_position_embeddings=64,
+        hidden_dropout_prob=dropout,
     )  # fmt: skip
     torch.manual_seed(5)
     network = Bert(config)

@@ -29,6 +29,7 @@ from ontodex.features.token_config import TokenConfig, choose_reading, list_read
 from ontodex.types import Corpus, Doc
 
 MAX_LETTERS = 64  # a longer word (encoded data, a DNA sequence) is cut to its beginning
+_COUNTED_AT_ONCE = 1_000  # documents
 VERSION = 1  # raised whenever the same text would give other tokens
 
 Ids = NDArray[np.unsignedinteger[Any]]  # 16 bits where that is enough, else 32
@@ -245,9 +246,18 @@ class Tokens:
         words = tuple(self.words[i] for i in used)
         return Tokens(words, table[ids], offsets, self.min_count, max_length)
 
-    def count_words(self) -> NDArray[np.int64]:
-        """Count the occurrences of each word."""
-        return np.bincount(self.ids, minlength=len(self.words))
+    def count_words(self, max_length: int = 0) -> NDArray[np.int64]:
+        """Count the occurrences of each word in the first `max_length` tokens of each document
+        (0 = all)."""
+        counts = np.zeros(len(self.words), np.int64)
+        # In blocks: the ids may be mapped from a file that is larger than memory.
+        for start in range(0, len(self), _COUNTED_AT_ONCE):
+            offsets = self.offsets[start : start + _COUNTED_AT_ONCE + 1]
+            ids = self.ids[offsets[0] : offsets[-1]]
+            if max_length:
+                ids, _ = take_rows(ids, offsets - offsets[0], None, max_length=max_length)
+            counts += np.bincount(ids, minlength=len(counts))
+        return counts
 
 
 def choose_id_type(n: int) -> type[np.unsignedinteger[Any]]:

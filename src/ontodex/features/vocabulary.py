@@ -62,8 +62,8 @@ class Vocabulary:
         most frequent words are kept where that is not 0.
         """
         check_count(tokens, min_count, "min_count")
-        tokens = tokens.cut(max_length)
-        counts = tokens.count_words().tolist()
+        check_length(tokens, max_length)
+        counts = tokens.count_words(max_length).tolist()
         pairs = zip(counts, tokens.words, strict=True)
         common = sorted((-count, word) for count, word in pairs if count >= min_count and word)
         kept = common[: max_size or None]
@@ -91,8 +91,9 @@ class Vocabulary:
         ids, offsets = tokens.ids, tokens.offsets
         if max_length and int(tokens.lengths.max(initial=0)) > max_length:
             ids, offsets = take_rows(ids, offsets, None, max_length=max_length)
-        empty = np.diff(offsets) == 0
-        ids = np.insert(table[ids], offsets[:-1][empty], UNKNOWN)
+        ids, empty = table[ids], np.diff(offsets) == 0
+        if empty.any():
+            ids = np.insert(ids, offsets[:-1][empty], UNKNOWN)
         return EncodedTexts(ids, offsets + np.concatenate([[0], np.cumsum(empty)]))
 
     def save(self, path: Path) -> None:

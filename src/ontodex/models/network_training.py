@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,6 +15,9 @@ from torch import Tensor, nn
 from ontodex.features import batches
 from ontodex.types import LabelSpace
 from ontodex.types.loop_config import LoopConfig
+
+if TYPE_CHECKING:
+    from ontodex.training.label_shards import LabelShards
 
 DEV_RANKS = 5  # ranks of the dev score, nDCG@5
 DEV_DEPTH = 50  # ranks of a dev document that calibration uses
@@ -34,12 +37,14 @@ def train_network(
     epochs: int | None = None,
     epoch_metrics: Callable[[], Mapping[str, float]] | None = None,
     rates: Mapping[str, float] | None = None,
+    shards: LabelShards | None = None,
 ) -> int:
     """Train a network; return the number of epochs up to the best dev score.
 
     `lengths` are those of the training documents, `loss(rows)` is the mean loss of some of them.
     `score()` is computed after every epoch where dev has labels (`has_dev`); else all `epochs` run.
-    `rates` are factors of the learning rate by the beginning of a parameter's name.
+    `rates` are factors of the learning rate by the beginning of a parameter's name. `shards` tells
+    which parameters are rows of this process's labels.
     """
     from ontodex.training import loop  # here: loading a run and ranking need no training code
 
@@ -56,6 +61,7 @@ def train_network(
         epoch_metrics=epoch_metrics,
         stop=epochs,
         rates=rates or {},
+        shards=shards,
     )
     # Rounded now, so that the network ranks with exactly the fp16 weights that are saved.
     network.half().float().eval()

@@ -29,7 +29,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -58,6 +58,9 @@ from ontodex.models.readers import Encoded, Reader, WordReader, find_word_vector
 from ontodex.types import Corpus, LabelSpace, Ranking
 from ontodex.types.loop_config import LoopConfig
 
+if TYPE_CHECKING:
+    from ontodex.training.label_shards import LabelShards
+
 # On CPUs without bf16 units oneDNN's bf16 products crash the process; the CPU path stays in fp32.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
 
@@ -70,6 +73,8 @@ class WordConfig(TokenConfig):
     max_length: int = 500  # words read of a document
     min_count: int = 3  # occurrences in training that a word needs for a vector of its own
     max_words: int = 200_000  # words with a vector of their own, the most frequent
+
+    shard_labels: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -89,6 +94,14 @@ class TextNetworkConfig(WordConfig):
         check_widths(self, "width")
 
 
+@dataclass(frozen=True)
+class ShardedOutputConfig:
+    """The setting of networks whose output layer may be divided among processes; `Network` names
+    the parameters with one row a label as `label_parameters`."""
+
+    shard_labels: bool = False  # processes of torchrun share out the labels, not the documents
+
+
 class TextNetworkSystem:
     """A system of one network over the tokens of a text; subclasses as the module says."""
 
@@ -101,6 +114,7 @@ class TextNetworkSystem:
         self.reader: Any = self.create_reader()
         self.network: Any = None
         self.n_labels = 0
+        self.shards: LabelShards | None = None  # in training, where processes share the labels
         self.epochs = config.train.epochs  # epochs to train; dev may find fewer best
         self.calibration = Calibration.identity()
 
@@ -129,7 +143,7 @@ class TextNetworkSystem:
         """
         with autocast(self.device):
             logits = self.network(*data.pad(rows))  # (n, l)
-        target = gold.to_multi_hot(rows, self.n_labels)  # (n, l)
+        target = gold.to_multi_hot(rows, logits.shape[1])  # (n, l)
         return F.binary_cross_entropy_with_logits(logits, target, reduction="sum") / len(rows)
 
     def plan_training(self, n_docs: int) -> LoopConfig:
@@ -150,8 +164,11 @@ class TextNetworkSystem:
         self.n_labels = labels.n_seen
         vectors = find_word_vectors(train, self.reader.vocabulary, seed=settings.seed)
         torch.manual_seed(settings.seed)
-        self.network = self.start_network(labels, vectors).to(self.device)
-        gold = Ragged.of_gold(labels.gold(train), self.n_labels, self.device)
+        network = self.start_network(labels, vectors)
+        own = self._take_own_labels(network)
+        self.network = network.to(self.device)
+        own_gold = labels.gold(train)[:, own]
+        gold = Ragged.of_gold(own_gold, own_gold.shape[1], self.device)
         dev_data, dev_gold = self.encode(dev), labels.gold(dev)
         self.epochs = train_network(
             self.network,
@@ -163,7 +180,23 @@ class TextNetworkSystem:
             folder=self.work,
             epochs=self.epochs,
             rates=self.scale_rates(),
+            shards=self.shards,
         )
+        if self.shards is not None:
+            self.shards.join(self.network)
+            self.shards = None
+
+    def _take_own_labels(self, network: Any) -> slice:
+        """Return the columns that this process learns; keep only their rows of the network."""
+        from ontodex.training.distributed import world  # ranking needs no training code
+
+        if not self.config.shard_labels or world()[1] == 1:
+            return slice(0, self.n_labels)
+        from ontodex.training.label_shards import LabelShards
+
+        self.shards = LabelShards(network.label_parameters, self.n_labels)
+        self.shards.cut(network)
+        return self.shards.columns
 
     def rank(self, corpus: Corpus, k: int) -> Ranking:
         self.check_fitted()
@@ -175,7 +208,10 @@ class TextNetworkSystem:
         def predict(batch: tuple[Tensor, ...], n_best: int) -> BestLabels:
             with autocast(self.device):
                 logits = self.network(*batch)  # (n, l)
-            return BestLabels(*logits.float().sigmoid().topk(n_best, dim=1))
+            best = logits.float().sigmoid().topk(min(n_best, logits.shape[1]), dim=1)
+            if self.shards is None:
+                return BestLabels(*best)
+            return BestLabels(*self.shards.merge_best(best.values, best.indices, n_best))
 
         return rank_documents(predict, data, k, self.n_labels)
 

@@ -1,13 +1,17 @@
-"""The processes of one training, as torchrun starts them, and work that rank 0 does for all."""
+"""The processes of one training, as torchrun starts them: what they agree on, and work that rank 0
+does for all."""
 
 from __future__ import annotations
 
 import atexit
 import os
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ontodex.errors import RunError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 T = TypeVar("T")
 
@@ -44,6 +48,40 @@ def _leave_group() -> None:
 def is_rank_zero() -> bool:
     """Tell whether this is the process that writes files."""
     return world()[0] == 0
+
+
+def any_process(*flags: bool) -> list[bool]:
+    """Tell for each flag whether it is True in any process; all get the same answer."""
+    if world()[1] == 1:
+        return list(flags)
+    import torch
+    import torch.distributed as dist
+
+    highest = torch.tensor([int(flag) for flag in flags])
+    dist.all_reduce(highest, op=dist.ReduceOp.MAX)
+    return [bool(flag) for flag in highest]
+
+
+def sum_over_processes(value: Tensor) -> Tensor:
+    """Return the sum of a tensor over all processes, in all of them."""
+    if world()[1] > 1:
+        import torch.distributed as dist
+
+        value = value.clone()
+        dist.all_reduce(value)
+    return value
+
+
+def take_from_rank_zero(value: float) -> float:
+    """Return the value of the first process. Processors round differently, and all must agree."""
+    if world()[1] == 1:
+        return value
+    import torch
+    import torch.distributed as dist
+
+    common = torch.tensor([value], dtype=torch.float64)
+    dist.broadcast(common, src=0)
+    return float(common)
 
 
 def on_rank_zero(work: Callable[[], T], what: str) -> T | None:

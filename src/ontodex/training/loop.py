@@ -5,9 +5,10 @@
 
 A system brings its network, `batches(epoch)` (rows of training documents in a fixed order) and
 `loss(rows)`. Started by torchrun, each process takes its share of every batch and gradients are
-summed, so the result is that of one process. A checkpoint holds everything that shapes the rest of
-the training (weights, optimizer, averages, random state, position in the epoch): a resumed training
-gives the same weights. No step waits for the GPU.
+summed, so the result is that of one process. With `shards` each process takes its share of the
+labels instead (label_shards.py). A checkpoint holds everything that shapes the rest of the training
+(weights, optimizer, averages, random state, position in the epoch), in one form for any number of
+processes: a resumed training gives the same weights. No step waits for the GPU.
 """
 
 from __future__ import annotations
@@ -34,7 +35,13 @@ from ontodex.io.device import release_freed_memory
 from ontodex.io.old_names import LOOP_NAMES
 from ontodex.training import checkpoints
 from ontodex.training.averages import WeightAverages, copy_tensors
-from ontodex.training.distributed import world
+from ontodex.training.distributed import (
+    any_process,
+    sum_over_processes,
+    take_from_rank_zero,
+    world,
+)
+from ontodex.training.label_shards import LabelShards
 from ontodex.training.log import TrainingLog
 from ontodex.training.optimisers import build_optimizer, group_by_rate
 from ontodex.training.schedule import learning_rate
@@ -79,6 +86,7 @@ def fit(
     title: str = "training",
     epoch_metrics: Callable[[], Mapping[str, float]] | None = None,
     rates: Mapping[str, float] = MappingProxyType({}),
+    shards: LabelShards | None = None,
 ) -> TrainingState:
     """Train `network` in place; it ends with the weights of the best dev score.
 
@@ -87,9 +95,10 @@ def fit(
     the log; `title` stands on the progress bar. `stop` ends the training after so many epochs of a
     schedule made for `config.epochs`. `epoch_metrics()` adds its values to the log of an epoch.
     `rates` are factors of the learning rate for parameters whose names begin with their keys.
+    `shards` tells which parameters hold the rows of this process's labels; `loss` is then theirs.
     """
     release_freed_memory()
-    trainer = Trainer(network, batches, loss, config, score, folder, title, rates)
+    trainer = Trainer(network, batches, loss, config, score, folder, title, rates, shards)
     trainer.after_step, trainer.epoch_metrics = after_step, epoch_metrics
     trainer.last_epoch = min(config.epochs, stop or config.epochs)
     with _stopping_at_sigterm(trainer):
@@ -110,15 +119,23 @@ class Trainer:
         folder: Path | None = None,
         title: str = "training",
         rates: Mapping[str, float] = MappingProxyType({}),
+        shards: LabelShards | None = None,
     ) -> None:
         self.network, self.batches, self.loss, self.config = network, batches, loss, config
-        self.score, self.folder, self.title = score, folder, title
+        self.score, self.folder, self.title, self.shards = score, folder, title, shards
         self.after_step: Callable[[], None] | None = None
         self.epoch_metrics: Callable[[], Mapping[str, float]] | None = None
         self.last_epoch = config.epochs
         named = [(name, p) for name, p in network.named_parameters() if p.requires_grad]
         self.parameters: list[Tensor] = [p for _, p in named]
         self.device = self.parameters[0].device
+        self.rank, self.n_processes = world()
+        self.sharded = [p for p in self.parameters if shards is not None and shards.owns(p)]
+        by_label = {id(p) for p in self.sharded}
+        self.shared = [p for p in self.parameters if id(p) not in by_label]
+        # Batch norm needs the whole batch: every process computes all of it, and nothing is gained.
+        self.shares_documents = shards is None and not has_batch_norm(network)
+        share_initial_weights(self.shared)
         on_gpu = self.device.type == "cuda"
         self.optimizer = build_optimizer(group_by_rate(named, rates), config, fused=on_gpu)
         # The recurrent encoder runs in fp16 on a GPU, where small gradients would vanish unscaled.
@@ -129,7 +146,6 @@ class Trainer:
         self.best = [p.detach().to("cpu", copy=True) for p in self.parameters] if score else []
         self.state = TrainingState(micro=config.batch_size)
         self.total_steps = config.epochs * max(1, len(batches(0)))
-        self.rank, self.n_processes = world()
         self.is_stop_requested = False
         self.saved_at = time.monotonic()
         torch.manual_seed(config.seed)
@@ -148,6 +164,8 @@ class Trainer:
             copy_tensors(self.best, self.parameters)
         elif self.averages:
             self.averages.copy_to_parameters(self.state.step)
+        if self.n_processes > 1 and self.shares_documents:  # they drew numbers of their own
+            torch.manual_seed(self.config.seed)
         self.refuse_huge_weights()
 
     def run_epoch(self, log: TrainingLog) -> None:
@@ -181,7 +199,8 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["rate"]
         self.scaler.unscale_(self.optimizer)
-        norm = clip_grad_norm(self.parameters, self.config.max_grad_norm or math.inf)
+        max_norm = self.config.max_grad_norm or math.inf
+        norm = clip_grad_norm(self.shared, max_norm, self.sharded)
         self.averages.update_rows_before_step(self.state.step)
         if self.device.type == "cuda":
             self.scaler.step(self.optimizer)  # skips the step, on the GPU, if not finite
@@ -217,17 +236,23 @@ class Trainer:
 
     def compute_gradients(self, rows: Rows) -> Tensor:
         """Backpropagate this process's share in micro-batches; return the loss of the batch."""
-        own = rows[self.rank :: self.n_processes]
+        own, factor = rows, 1.0
+        if self.n_processes > 1 and self.shares_documents:
+            own = rows[self.rank :: self.n_processes]
+            # With equal numbers, documents of different processes would lose the same units.
+            torch.manual_seed(hash((self.config.seed, self.state.step, self.rank)))
+        elif self.shards is None:
+            factor = 1 / self.n_processes
         total = torch.zeros((), device=self.device)
         for start in range(0, len(own), self.state.micro):
             micro_batch = own[start : start + self.state.micro]
-            value = self.loss(micro_batch) * (len(micro_batch) / len(rows))
+            value = self.loss(micro_batch) * (factor * len(micro_batch) / len(rows))
             self.scaler.scale(value).backward()
             total += value.detach()
         coalesce_gradients(self.parameters)
         if self.n_processes > 1:
-            all_reduce_gradients(self.parameters, self.tables)
-            torch.distributed.all_reduce(total)
+            all_reduce_gradients(self.shared, self.tables, self.sharded)
+            total = sum_over_processes(total)
         return total
 
     def count_skipped_steps(self, losses: list[Tensor]) -> None:
@@ -253,7 +278,8 @@ class Trainer:
     def refuse_huge_weights(self) -> None:
         """End a training that diverged: systems save fp16 weights, which would be infinite."""
         largest = max(float(p.detach().abs().max()) for p in self.parameters if p.numel())
-        if not largest <= torch.finfo(torch.float16).max:
+        (is_huge,) = any_process(not largest <= torch.finfo(torch.float16).max)
+        if is_huge:
             raise RunError(
                 f"the training diverged: its largest weight is {largest:.3g}",
                 hint="lower the learning rate: --set model.train.lr=5e-4, with another --out",
@@ -265,24 +291,25 @@ class Trainer:
             return None
         self.network.eval()
         with self.averages.swap_in(self.state.step):
-            result = self.score()
+            result = take_from_rank_zero(self.score())
             if result > self.state.best:
                 self.state.best, self.state.best_epoch = result, self.state.epoch
                 copy_tensors(self.parameters, self.best)
         return result
 
     def save_if_due(self) -> None:
-        """Write a checkpoint when it is time or the process is asked to stop."""
+        """Write a checkpoint when it is time or a process is asked to stop; then all stop."""
         is_due = time.monotonic() - self.saved_at > self.config.checkpoint_seconds
-        if is_due or self.is_stop_requested:
+        is_due, is_stopping = any_process(is_due, self.is_stop_requested)
+        if is_due or is_stopping:
             self.save()
-        if self.is_stop_requested:
+        if is_stopping:
             raise SystemExit(128 + signal.SIGTERM)
 
     def save(self) -> None:
         """Write a checkpoint, if there is a folder for it."""
         self.saved_at = time.monotonic()
-        if self.folder is None or self.rank != 0:
+        if self.folder is None or (self.rank != 0 and self.shards is None):
             return
         tensors = {f"weight.{i}": p.detach() for i, p in enumerate(self.parameters)}
         tensors |= {f"buffer.{name}": b for name, b in self.network.named_buffers()}
@@ -291,6 +318,13 @@ class Trainer:
         for i, parameter in enumerate(self.parameters):
             for key, value in self.optimizer.state.get(parameter, {}).items():
                 tensors[f"optimizer.{i}.{key}"] = value
+        if self.shards is not None:
+            tensors = {
+                name: self.shards.gather(tensor) if self.is_by_label(name, tensor) else tensor
+                for name, tensor in tensors.items()
+            }
+            if self.rank != 0:
+                return
         tensors["random.cpu"] = torch.get_rng_state()
         if self.device.type == "cuda":
             tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
@@ -301,9 +335,22 @@ class Trainer:
         }
         checkpoints.write_checkpoint(self.folder, tensors, about)
 
+    def is_by_label(self, name: str, tensor: Tensor) -> bool:
+        """Tell whether a tensor of a checkpoint has one row for each label of a sharded layer."""
+        number = name.split(".")[1]  # of the parameter
+        is_sharded = number.isdigit() and any(
+            self.parameters[int(number)] is parameter for parameter in self.sharded
+        )
+        return is_sharded and tensor.dim() > 0
+
     def restore(self, folder: Path) -> None:
         """Continue from the checkpoint of a folder."""
         tensors, about = checkpoints.read_checkpoint(folder)
+        if self.shards is not None:
+            tensors = {
+                name: tensor[self.shards.columns] if self.is_by_label(name, tensor) else tensor
+                for name, tensor in tensors.items()
+            }
         settings = json.loads(json.dumps(_settings_of_weights(vars(self.config))))
         if _settings_of_weights(about["config"]) != settings:
             raise RunError(
@@ -332,6 +379,21 @@ class Trainer:
             k: v.clone() if k == "step" and self.device.type == "cpu" else v.to(self.device)
             for k, v in found.items()
         }
+
+
+def has_batch_norm(network: nn.Module) -> bool:
+    """Tell whether a network computes with the mean and variance of a batch."""
+    norms = (m for m in network.modules() if isinstance(m, nn.BatchNorm1d))
+    return any(norm.num_features for norm in norms)
+
+
+@torch.no_grad()
+def share_initial_weights(parameters: Sequence[Tensor]) -> None:
+    """Start from the weights of the first process in all: processors round differently."""
+    if world()[1] > 1:
+        sent = [torch.distributed.broadcast(p, src=0, async_op=True) for p in parameters]
+        for one in sent:
+            one.wait()
 
 
 def _settings_of_weights(settings: Mapping[str, Any]) -> dict[str, Any]:

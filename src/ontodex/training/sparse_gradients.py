@@ -28,35 +28,60 @@ def coalesce_gradients(parameters: Iterable[Tensor]) -> None:
             parameter.grad = parameter.grad.coalesce()
 
 
-def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
+def clip_grad_norm(
+    parameters: Iterable[Tensor], max_norm: float, sharded: Iterable[Tensor] = ()
+) -> Tensor:
     """Scale all gradients to a common norm of at most `max_norm`; return the norm they had.
 
-    Like `nn.utils.clip_grad_norm_`, which does not accept sparse gradients.
+    `sharded` are further parameters, of which other processes hold other rows: the norm is that of
+    all rows. Like `nn.utils.clip_grad_norm_`, which accepts neither these nor sparse gradients.
     """
-    gradients = [p.grad for p in parameters if p.grad is not None]
-    values = [grad._values() if grad.is_sparse else grad for grad in gradients]
+    values, own = _list_gradients(parameters), _list_gradients(sharded)
     norm = nn.utils.get_total_norm(values)
-    torch._foreach_mul_(values, (max_norm / (norm + 1e-6)).clamp(max=1.0))
+    if own:
+        square = nn.utils.get_total_norm(own).square()
+        torch.distributed.all_reduce(square)
+        norm = (norm.square() + square).sqrt()
+    torch._foreach_mul_(values + own, (max_norm / (norm + 1e-6)).clamp(max=1.0))
     return norm
 
 
-def all_reduce_gradients(parameters: Sequence[Tensor], tables: set[int]) -> None:
-    """Sum the gradients of all processes; `tables` are the ids of parameters with sparse ones."""
+def _list_gradients(parameters: Iterable[Tensor]) -> list[Tensor]:
+    """Return the gradients, of sparse ones the values."""
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    return [grad._values() if grad.is_sparse else grad for grad in gradients]
+
+
+def all_reduce_gradients(
+    parameters: Sequence[Tensor], tables: set[int], sharded: Iterable[Tensor] = ()
+) -> None:
+    """Sum the gradients of all processes; `tables` are the ids of parameters with sparse ones.
+
+    The gradients of `sharded` parameters stay as they are. Where one of them is not finite, the
+    sums become so too, and all processes skip the step.
+    """
     import torch.distributed as dist
 
-    for parameter in parameters:
-        if id(parameter) in tables:
-            own = parameter.grad if parameter.grad is not None else _empty_gradient(parameter)
-            parameter.grad = _all_reduce_sparse(own)
-        elif parameter.grad is None:
-            parameter.grad = torch.zeros_like(parameter)
-    dense = [p.grad for p in parameters if p.grad is not None and not p.grad.is_sparse]
-    flat = torch.cat([grad.reshape(-1) for grad in dense])
+    for table in (p for p in parameters if id(p) in tables):
+        own = table.grad if table.grad is not None else _empty_gradient(table)
+        table.grad = _all_reduce_sparse(own)
+    dense = [p for p in parameters if id(p) not in tables]
+    missing = [i for i, p in enumerate(dense) if p.grad is None]
+    has_gradient = torch.ones(len(dense), device=dense[0].device)
+    has_gradient[missing] = 0
+    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in dense]
+    flat = torch.cat([has_gradient, *(grad.reshape(-1) for grad in gradients)])
+    for grad in _list_gradients(sharded):
+        flat += 0 * grad.sum()
     dist.all_reduce(flat)
-    start = 0
-    for grad in dense:
-        grad.copy_(flat[start : start + grad.numel()].view_as(grad))
+    start = len(dense)
+    for parameter, grad in zip(dense, gradients, strict=True):
+        parameter.grad = grad.copy_(flat[start : start + grad.numel()].view_as(grad))
         start += grad.numel()
+    # Adam skips a parameter without a gradient, where zeros would move its averages.
+    for i in missing:
+        if not flat[i]:
+            dense[i].grad = None
 
 
 def _empty_gradient(table: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ontodex.config import MAX_WIDTH, check_least, check_shares, check_widths
-from ontodex.models.text_network import TextNetworkConfig
+from ontodex.models.text_network import ShardedOutputConfig, TextNetworkConfig
 from ontodex.types.loop_config import LoopConfig
 
 
@@ -24,7 +24,7 @@ def make_paper_loop() -> LoopConfig:
 
 
 @dataclass(frozen=True)
-class AttentionXMLConfig(TextNetworkConfig):
+class AttentionXMLConfig(ShardedOutputConfig, TextNetworkConfig):
     """Settings of `attentionxml` and `xmlrnn`, for the paper's medium-scale corpora. Those for its
     large-scale corpora are in experiments/paper/attentionxml-large.toml."""
 

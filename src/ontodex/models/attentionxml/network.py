@@ -6,6 +6,8 @@ tokens ─ vectors ─ BiLSTM ─ label attention ─ one or two fully connected
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -58,6 +60,8 @@ class SharedReadOut(nn.Module):
 class AttentionXML(nn.Module):
     """Words, BiLSTM and label attention (Figure 1). The paper names no initial biases, so the
     log-odds of the labels are not used."""
+
+    label_parameters: ClassVar[tuple[str, ...]] = ("read_out.queries",)
 
     def __init__(
         self, config: AttentionXMLConfig, n_words: int, log_odds: Tensor, vectors: Tensor | None

@@ -10,6 +10,7 @@ tokens ─ vectors ─ convolutions of width 2, 4, 8 ─ max in 8 chunks each �
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -17,12 +18,12 @@ from torch import Tensor, nn
 
 from ontodex.config import check_least, check_shares, check_widths
 from ontodex.models.layers.words import WordEmbedding
-from ontodex.models.text_network import TextNetworkConfig, TextNetworkSystem
+from ontodex.models.text_network import ShardedOutputConfig, TextNetworkConfig, TextNetworkSystem
 from ontodex.types.loop_config import LoopConfig
 
 
 @dataclass(frozen=True)
-class XMLCNNConfig(TextNetworkConfig):
+class XMLCNNConfig(ShardedOutputConfig, TextNetworkConfig):
     """Settings of `xmlcnn`; defaults are the values of the XML-CNN paper."""
 
     windows: tuple[int, ...] = (2, 4, 8)  # words that a convolution covers
@@ -44,6 +45,8 @@ class XMLCNNConfig(TextNetworkConfig):
 
 class XMLCNN(nn.Module):
     """One vector a document: features of word windows, pooled in chunks of its length."""
+
+    label_parameters: ClassVar[tuple[str, ...]] = ("output.weight", "output.bias")
 
     def __init__(
         self, config: XMLCNNConfig, n_words: int, log_odds: Tensor, vectors: Tensor | None

@@ -6,6 +6,8 @@ tokens ─ vectors ─ BiLSTM ─ maximum over tokens ─ fully connected layers
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -22,6 +24,8 @@ from ontodex.models.text_network import TextNetworkSystem
 
 class XMLRNN(nn.Module):
     """One vector a document, the same for all labels."""
+
+    label_parameters: ClassVar[tuple[str, ...]] = ("output.weight", "output.bias")
 
     def __init__(
         self, config: AttentionXMLConfig, n_words: int, log_odds: Tensor, vectors: Tensor | None

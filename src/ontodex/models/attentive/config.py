@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from ontodex.config import check_least, check_shares, check_widths
-from ontodex.models.text_network import TextNetworkConfig
+from ontodex.models.text_network import ShardedOutputConfig, TextNetworkConfig
 from ontodex.types.loop_config import LoopConfig
 
 MOST_EPOCHS = 20
@@ -34,7 +34,7 @@ class CorpusLoopConfig(LoopConfig):
 
 
 @dataclass(frozen=True)
-class AttentiveConfig(TextNetworkConfig):
+class AttentiveConfig(ShardedOutputConfig, TextNetworkConfig):
     """Settings of `attentive`."""
 
     hidden: int = 512  # LSTM units in each direction

@@ -8,6 +8,8 @@ tokens ┬ vectors ─ BiLSTM ─ label attention ─ fully connected, ReLU ─ 
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from ontodex.models.attentive.config import AttentiveConfig
@@ -19,6 +21,10 @@ from ontodex.models.layers.words import WordEmbedding, token_mask
 
 class AttentiveNetwork(nn.Module):
     """Words, BiLSTM and label attention; the logits of the bag of words are added."""
+
+    label_parameters: ClassVar[tuple[str, ...]] = (
+        "read_out.queries", "read_out.output", "read_out.bias", "bag.output.weight",
+    )  # fmt: skip
 
     def __init__(
         self, config: AttentiveConfig, n_words: int, log_odds: Tensor, vectors: Tensor | None

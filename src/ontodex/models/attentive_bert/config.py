@@ -10,7 +10,7 @@ from ontodex.config import check_least, check_shares, check_widths
 from ontodex.features.languages import OWN
 from ontodex.features.word_pieces import WindowConfig
 from ontodex.models.attentive.config import CorpusLoopConfig
-from ontodex.models.text_network import WordConfig
+from ontodex.models.text_network import ShardedOutputConfig, WordConfig
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class EncoderConfig(WindowConfig):
 
 
 @dataclass(frozen=True)
-class AttentiveBertConfig(EncoderConfig, WordConfig):
+class AttentiveBertConfig(ShardedOutputConfig, EncoderConfig, WordConfig):
     """Settings of `attentive-bert`."""
 
     value_dim: int = 512  # width of the fully connected layer behind label attention

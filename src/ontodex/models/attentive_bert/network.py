@@ -10,6 +10,8 @@ Windows are encoded apart. Labels attend to the pieces of all windows of a docum
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -24,6 +26,10 @@ from ontodex.models.layers.packed import Packed, pad_rows
 
 class AttentiveBert(nn.Module):
     """BERT and label attention; the logits of the bag of words are added."""
+
+    label_parameters: ClassVar[tuple[str, ...]] = (
+        "read_out.queries", "read_out.output", "read_out.bias", "bag.output.weight",
+    )  # fmt: skip
 
     def __init__(
         self, config: AttentiveBertConfig, shape: BertConfig, n_words: int, log_odds: Tensor

@@ -18,7 +18,8 @@ class Ragged:
     def __init__(self, encoded: EncodedTexts, device: torch.device) -> None:
         self.lengths = np.diff(encoded.offsets)
         # One more id at the end, in no row, so that every position a batch asks for exists.
-        ids = np.append(encoded.ids.astype(np.int32), np.int32(0))
+        ids = np.zeros(len(encoded.ids) + 1, np.int32)
+        ids[:-1] = encoded.ids
         self._ids = torch.from_numpy(ids).to(device)
         self._starts = torch.from_numpy(encoded.offsets[:-1].astype(np.int64)).to(device)
         self._lengths = torch.from_numpy(self.lengths).to(device)

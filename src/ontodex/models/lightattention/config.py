@@ -25,6 +25,7 @@ class LightAttentionConfig(AttentionXMLConfig):
     FORMER: ClassVar[tuple[str, ...]] = (
         "word_dropout", "candidates", "train_beam_ratio", "children",
     )  # fmt: skip
+    shard_labels: ClassVar[bool] = False  # type: ignore[misc]
     generator: ClassVar[str] = "attention"
     path_scoring: ClassVar[str] = "product"
     training: ClassVar[str] = "top-down"

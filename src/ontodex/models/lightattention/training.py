@@ -126,7 +126,11 @@ class LevelTrainer:
     def epoch_metrics(self) -> dict[str, float]:
         """Return the generators' recall, the share of true labels among the candidates, in the
         epoch's training batches and on dev; start counting again."""
-        recall = float(self.n_found / self.n_positives.clamp(min=1))
+        from ontodex.training.distributed import sum_over_processes  # predicting needs no training
+
+        counts = torch.stack([self.n_found.float(), self.n_positives.float()])
+        n_found, n_positives = sum_over_processes(counts)
+        recall = float(n_found / n_positives.clamp(min=1))
         self.n_found = self.n_positives = torch.zeros((), device=self.data.device)
         dev = {} if self.dev_recall is None else {"dev_generator_recall": round(self.dev_recall, 4)}
         return {"generator_recall": round(recall, 4), **dev}

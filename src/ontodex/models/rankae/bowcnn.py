@@ -13,6 +13,7 @@ window, which is W times the region's word counts.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -21,12 +22,12 @@ from torch import Tensor, nn
 from ontodex.config import check_least, check_most, check_shares
 from ontodex.models.attentionxml.xmlcnn import pool_chunks
 from ontodex.models.layers.words import WordEmbedding
-from ontodex.models.text_network import TextNetworkConfig, TextNetworkSystem
+from ontodex.models.text_network import ShardedOutputConfig, TextNetworkConfig, TextNetworkSystem
 from ontodex.types.loop_config import LoopConfig
 
 
 @dataclass(frozen=True)
-class BowCNNConfig(TextNetworkConfig):
+class BowCNNConfig(ShardedOutputConfig, TextNetworkConfig):
     """Settings of `bowcnn`; `width` is the number of units that read a region."""
 
     region: int = 20  # r, words that are one bag
@@ -44,6 +45,8 @@ class BowCNNConfig(TextNetworkConfig):
 
 class BowCNN(nn.Module):
     """Features of regions of the text, pooled in chunks of its length."""
+
+    label_parameters: ClassVar[tuple[str, ...]] = ("output.weight", "output.bias")
 
     def __init__(
         self, config: BowCNNConfig, n_words: int, log_odds: Tensor, vectors: Tensor | None
