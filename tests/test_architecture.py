@@ -26,7 +26,8 @@ BASE = {
 }  # "ontodex" is the package's own __init__
 ARROWS: dict[str, set[str]] = {
     "ontodex": {
-        "errors", "types", "corpora.open", "ontology.open", "evaluation.metrics", "sklearn",
+        "errors", "types", "corpora.field_mapping", "corpora.open", "ontology.open",
+        "evaluation.metrics", "sklearn",
         "runs.run", "runs.recipe", "runs.evaluate", "runs.compare",
     },
     "__main__": {"cli"},
@@ -52,7 +53,7 @@ ARROWS: dict[str, set[str]] = {
     "runs.languages": BASE | {"features.languages"},
     "runs.suggestions": BASE,
     "runs.run": BASE | {"features.languages", "models.interface",
-                        "ontology.open", "decide",
+                         "corpora.python_objects", "ontology.open", "decide",
                         "runs.folder", "runs.languages", "runs.settings", "runs.suggestions",
                         "runs.index"},
     "runs.claim": BASE | {"ontology", "training.distributed", "runs.folder", "runs.settings"},

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ontodex.corpora.field_mapping import FieldMapping
     from ontodex.corpora.open import open_corpus
     from ontodex.errors import OntodexError
     from ontodex.evaluation.metrics import Metrics
@@ -34,6 +35,7 @@ _HOME = {
     "Corpus": "ontodex.types",
     "Doc": "ontodex.types",
     "Explanation": "ontodex.types.answers",
+    "FieldMapping": "ontodex.corpora.field_mapping",
     "LabelSpace": "ontodex.types",
     "Metrics": "ontodex.evaluation.metrics",
     "OntodexClassifier": "ontodex.sklearn",
@@ -56,6 +58,7 @@ __all__ = [
     "Corpus",
     "Doc",
     "Explanation",
+    "FieldMapping",
     "LabelSpace",
     "Metrics",
     "OntodexClassifier",

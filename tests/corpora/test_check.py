@@ -157,7 +157,7 @@ def test_labels_are_counted_in_bins_that_double(tmp_path: Path) -> None:
 def test_the_report_reads_well(corpus: Path) -> None:
     lines = check(corpus, ONTOLOGY).text().split("\n")
     assert "           6  documents" in lines
-    assert "           1  documents with a text met before" in lines
+    assert "           1  document with a text met before" in lines
     assert "              line 5 (id '5'), as line 1 (id '1')" in lines
 
 
@@ -201,3 +201,12 @@ def test_the_plot_is_a_picture(corpus: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     check(corpus).plot(tmp_path / "labels.png")
     assert (tmp_path / "labels.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_one_is_written_in_the_singular(tmp_path: Path) -> None:
+    path = tmp_path / "one.jsonl"
+    path.write_text(f"{LINES[1]}\n")
+    text = check(path).text()
+    for line in ("1  document", "1  document with labels", "1  document with a label given twice"):
+        assert f" {line}\n" in text
+    assert "3  words" in text

@@ -86,3 +86,15 @@ def test_labels_that_a_run_knows_stay_as_they_are() -> None:
     matcher = LabelMatcher(NameIndex(ontology()), known={"Rain"})
     corpus = Corpus.of([Doc("1", {"text": "t"}, labels=("Rain",))])
     assert matcher.match_corpus(corpus) is corpus
+
+
+def test_names_joined_by_another_mark_are_reported_with_the_option_to_give(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert labels_of("Rain, Humans", "Rain / Humans", "Rain, Showers", "Snow, ice") == (
+        "Rain, Humans", "Rain / Humans", "Rain, Showers", "Snow, ice",
+    )  # fmt: skip
+    assert (
+        "2 of the unknown labels are several names joined by ','; divide them with "
+        "--label-separator ','"
+    ) in caplog.text

@@ -54,6 +54,13 @@ def test_the_languages_of_a_corpus_are_those_of_a_twentieth_of_it_or_more():
     assert guess_languages(["", "17"]) == ()
 
 
+def test_a_word_of_one_language_that_is_grammar_in_another_adds_no_language():
+    # "hauen" is Finnish for "of the pike" and Basque for "of this".
+    texts = [TEXTS["fi"]] * 50 + ["Hauen kutu ajoittuu kevääseen."] * 10
+    assert guess_language(texts[-1]) == "eu"
+    assert guess_languages(texts) == ("fi",)
+
+
 def test_a_text_is_read_in_the_language_of_the_run_that_fits_best():
     assert choose_language(TEXTS["en"], ("de", "en")) == "en"
     assert choose_language(TEXTS["de"], ("en", "de")) == "de"

@@ -159,6 +159,7 @@ ANNIF_CSV = (
     'uri,notation,label_en,label_FI\nhttp://e/1,42.4,"Cats, big",kissat\nhttp://e/2,,Dogs,\n'
 )
 ANNIF_TSV = "<http://e/1>\tCats\t42.4\n<http://e/2>\tDogs\n"
+TABLE = "ID;Name_en;Name_fi;Synonyms_en;Parents;Notation;Note\np1;Cats;kissat;Felines|toms;;42;x\n"
 EDGES = "1 2\n1 3\n2 4\n3 4\n"
 TAB_EDGES = "root\tleaf\nroot\tother\n\talone\n"
 LABELS = "international affairs\nschool legislation\ntax law\n"
@@ -176,6 +177,7 @@ FILES = {
     "json": EUROVOC,
     "annif-csv": ANNIF_CSV,
     "annif-tsv": ANNIF_TSV,
+    "table": TABLE,
     "edges": EDGES,
     "labels": LABELS,
 }

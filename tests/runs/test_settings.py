@@ -6,6 +6,7 @@ import pytest
 
 from ontodex.errors import ConfigError
 from ontodex.runs.recipe import train
+from ontodex.runs.settings import resolve
 from ontodex.types import Corpus, Doc
 
 DOCS = Corpus.of(
@@ -19,7 +20,7 @@ DOCS = Corpus.of(
 @pytest.mark.parametrize(
     ("tables", "complaint"),
     [
-        ({}, r"\[model\] has no name"),
+        ({}, "no system is named"),
         ({"model": {"name": "popularty"}}, "did you mean 'popularity'"),
         ({"modle": {}}, "no table .modle.; did you mean 'model'"),
         ({"model": {"name": "popularity", "x": 1}}, r"\[model\] has no setting 'x'"),
@@ -30,3 +31,18 @@ def test_a_bad_setting_is_refused_before_anything_is_written(tmp_path, tables, c
     with pytest.raises(ConfigError, match=complaint):
         train(config=tables, out=tmp_path / "run", train=DOCS)
     assert not (tmp_path / "run").exists()
+
+
+def test_without_a_system_the_advice_is_short_and_leads_to_the_list() -> None:
+    with pytest.raises(ConfigError, match="no system is named") as error:
+        resolve({})
+    assert error.value.hint == (
+        "give --model auto, which finds one that suits, or --model NAME; "
+        "`ontodex systems` lists them with advice"
+    )
+
+
+def test_an_experiment_given_as_settings_is_called_one() -> None:
+    with pytest.raises(ConfigError, match=r"there is no table \[title\]") as error:
+        resolve({"title": "a title", "systems": [{"name": "floor"}]})
+    assert "ontodex experiment FILE" in error.value.hint

@@ -22,7 +22,7 @@ def _options(
     ] = None,
     id_field: Annotated[str | None, Option(help="Column with the id of the document.")] = None,
     label_separator: Annotated[
-        str | None, Option(help="Between the labels of a cell; else | or ;.")
+        str | None, Option(help="Between the labels of a cell; else |, ; or a line end.")
     ] = None,
 ) -> FieldMapping:
     return FieldMapping.of(text_field, label_field, id_field, label_separator)

@@ -6,6 +6,7 @@ Damaged records are listed; the check continues after them.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ from ontodex.types import Doc, Ontology
 
 BLOCK = 2**16  # characters of a text whose words are in memory at a time
 SHOWN = 5  # places listed for each kind of problem
+
+_PLURAL = re.compile(r"\b(document|label|word|record)s\b")
 
 
 @dataclass
@@ -74,7 +77,7 @@ class CheckReport:
     def text(self) -> str:
         """Return the report as text."""
         lines = [f"{self.path} ({self.format})", ""]
-        lines += [f"{value:>12,}  {name}" for name, value in self.counts.items()]
+        lines += [f"{value:>12,}  {_name(value, what)}" for what, value in self.counts.items()]
         lines += ["", "labels by number of documents"] if self.frequency else []
         most = max((n for *_, n in self.histogram), default=1)
         for low, high, n in self.histogram:
@@ -82,7 +85,7 @@ class CheckReport:
             lines.append(f"{span:>15} {n:>8,}  {'#' * round(40 * n / most)}".rstrip())
         lines.append("")
         for found in self.findings:
-            lines.append(f"{found.count:>12,}  {found.what}")
+            lines.append(f"{found.count:>12,}  {_name(found.count, found.what)}")
             lines += [f"{'':14}{place}" for place in found.places]
             if found.places and found.count > len(found.places):
                 lines.append(f"{'':14}and {found.count - len(found.places):,} more")
@@ -107,6 +110,11 @@ class CheckReport:
         axes.grid(True, which="both", alpha=0.3)
         with open_atomic(path) as file:
             figure.savefig(file, format="png", dpi=150)
+
+
+def _name(count: float, what: str) -> str:
+    """Return the name of what was counted: `1 document with a label given twice`."""
+    return _PLURAL.sub(r"\1", what, count=1) if count == 1 else what
 
 
 def check(

@@ -34,7 +34,7 @@ def convert(
     become ids of its concepts. An existing target is never overwritten.
     """
     source, target = Path(source), Path(target)
-    if not mapping and is_ontology(source, from_format):
+    if not mapping and ontology is None and is_ontology(source, from_format):
         _check_free(target)
         concepts = ontologies.read_ontology(source, from_format)
         ontologies.write_ontology(concepts, target, to_format or ontologies.infer_format(target))
@@ -42,7 +42,7 @@ def convert(
     docs = read_docs(source, from_format, mapping=mapping)
     to_format = to_format or detect.infer_format(target)
     _check_free(*formats.list_targets(target, to_format))
-    matched = docs if ontology is None else resolve_names(docs, ontology)
+    matched = docs if ontology is None else resolve_names(docs, ontology, source)
     tracked = track(matched, f"converting {source.name}")
     count = write_docs(tracked, target, to_format, n_features=docs.n_features)
     docs.counts.log(source)
@@ -64,9 +64,18 @@ def is_ontology(source: Path, from_format: str | None) -> bool:
         return concepts
     try:
         detect.detect_format(source)
-    except DataError as error:
+    except UnmappedTableError:
         # A list of labels may have any lines, so a table of documents would be one too.
-        if detect_ontology_format(source) == "labels" and isinstance(error, UnmappedTableError):
+        if not _is_recognised_ontology(source):
             raise
         return True
+    except DataError:
+        return True
     return False
+
+
+def _is_recognised_ontology(source: Path) -> bool:
+    try:
+        return detect_ontology_format(source) != "labels"
+    except DataError:
+        return False

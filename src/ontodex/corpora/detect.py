@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
@@ -11,6 +12,7 @@ from ontodex.corpora.parsing.columns import unmapped_error
 from ontodex.corpora.parsing.file_head import Head, missing_error
 from ontodex.corpora.parsing.text_table import DELIMITERS
 from ontodex.errors import ConfigError, DataError
+from ontodex.io.office import advise_office
 
 # Marks of RDF, OBO and MeSH files, none of which is a corpus.
 _ONTOLOGY = re.compile(
@@ -102,12 +104,28 @@ def _unknown_error(head: Head) -> DataError:
             path=path,
             hint="give the ontology with --ontology, and the documents as the corpus",
         )
+    if (office := advise_office(head.start)) is not None:
+        return DataError(f"is {office[0]}, not a corpus", path=path, hint=office[1])
+    if repeated := _find_repeated_columns(head):
+        return DataError(
+            f"the table has several columns of the name {', '.join(repeated)}",
+            path=path,
+            hint="give every column a name of its own in the first line",
+        )
     return DataError(
         f"not a known corpus format; it is {head.describe()}",
         path=path,
-        hint=f"if you know the format, convert the file: ontodex convert {path} OUT.jsonl "
-        f"--from FORMAT, where FORMAT is one of {', '.join(FORMATS)}",
+        hint="give a table with a line of column names (CSV, TSV, Parquet), JSON lines, or another "
+        f"format of docs/reference/formats.md; to name one: ontodex convert {path} OUT.jsonl "
+        "--from FORMAT",
     )
+
+
+def _find_repeated_columns(head: Head) -> list[str]:
+    """Return the names that the first line of a table has more than once."""
+    mark = max(DELIMITERS, key=lambda mark: len(head.cells(mark)))
+    names = head.cells(mark) if len({line.count(mark) for line in head.lines[:2]}) == 1 else []
+    return [name for name, count in Counter(filter(None, names)).items() if count > 1]
 
 
 def infer_format(path: Path) -> str:

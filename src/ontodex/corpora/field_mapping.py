@@ -22,7 +22,7 @@ class FieldMapping:
     text_fields: tuple[str, ...] = ()  # exactly these columns are the text, in this order
     label_field: str = ""
     id_field: str = ""
-    label_separator: str = ""  # between the labels of a cell; by default | or ;
+    label_separator: str = ""  # between the labels of a cell; by default |, ; or a line end
 
     def __bool__(self) -> bool:
         return self != FieldMapping()

@@ -19,6 +19,7 @@ from ontodex.types import Corpus, Doc, Ontology
 logger = logging.getLogger(__name__)
 
 MAX_EXAMPLES = 5
+JOINTS = (",", "/")  # what people put between names, beside the separators that are understood
 
 
 @dataclass
@@ -29,6 +30,7 @@ class MatchReport:
     matched: Counter[str] = field(default_factory=Counter)  # names and notations of one concept
     ambiguous: Counter[str] = field(default_factory=Counter)  # of several concepts
     unknown: Counter[str] = field(default_factory=Counter)  # of none
+    joined: Counter[str] = field(default_factory=Counter)  # mark -> unknown: names with it between
 
     @property
     def n_labels(self) -> int:
@@ -59,6 +61,11 @@ class MatchReport:
         """Log the counts where some label was not an id; warn of what was not matched."""
         if self.ambiguous or self.unknown:
             logger.warning("%s: %s; unmatched labels are kept as they are", source, self.describe())
+            for mark, count in self.joined.most_common(1):
+                logger.warning(
+                    "%s: %s of the unknown labels are several names joined by %r; divide them with "
+                    "--label-separator '%s'", source, f"{count:,}", mark, mark,
+                )  # fmt: skip
         elif self.matched:
             logger.info("%s: %s", source, self.describe())
 
@@ -108,17 +115,27 @@ class LabelMatcher:
         elif len(found) == 1:
             self.report.matched[label] += 1
             return next(iter(found))
+        elif found:
+            self.report.ambiguous[label] += 1
         else:
-            (self.report.ambiguous if found else self.report.unknown)[label] += 1
+            self.report.unknown[label] += 1
+            self.report.joined.update(mark for mark in JOINTS if self._is_joined(label, mark))
         return label
 
+    def _is_joined(self, label: str, mark: str) -> bool:
+        """Return whether a label is several names of concepts with a mark between them."""
+        parts = list(filter(None, map(str.strip, label.split(mark))))
+        return len(parts) > 1 and all(map(self._names.find, parts))
 
-def resolve_names(docs: Iterable[Doc], ontology: Ontology) -> Iterator[Doc]:
+
+def resolve_names(
+    docs: Iterable[Doc], ontology: Ontology, source: object = "labels"
+) -> Iterator[Doc]:
     """Yield the documents with concept ids as labels; log how many were matched."""
     matcher = LabelMatcher(NameIndex(ontology))
     for doc in docs:
         yield replace(doc, labels=matcher.match(doc.labels))
-    matcher.report.log("labels")
+    matcher.report.log(source)
 
 
 _Meanings = dict[str, frozenset[str]]

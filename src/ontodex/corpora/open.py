@@ -21,6 +21,7 @@ from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping, list_columns
 from ontodex.corpora.formats import FORMATS, list_writable, load_format
 from ontodex.corpora.parsing.capabilities import FormatCapabilities, fit_doc
 from ontodex.corpora.parsing.file_head import missing_error
+from ontodex.corpora.python_objects import Documents, make_corpus
 from ontodex.errors import ConfigError, DataError
 from ontodex.io.counts import format_count
 from ontodex.io.files import hash_file
@@ -189,7 +190,7 @@ def _write(module: ModuleType, docs: Iterator[Doc], path: Path, n_features: int)
 
 
 def open_corpus(
-    path: Path | str,
+    path: Documents,
     format: str | None = None,
     *,
     text_fields: str | Iterable[str] | None = None,
@@ -199,11 +200,13 @@ def open_corpus(
 ) -> Corpus:
     """Return the documents in `path` as a memory-mapped corpus.
 
+    Instead of a path it takes documents: `Doc`s, or dicts with the keys of JSON lines.
+
     text_fields      columns or JSON keys with the text, in order; by default title, abstract, body
                      and text
     label_field      column with the labels; by default labels
     id_field         column with the id of the document; by default id, else documents are numbered
-    label_separator  between labels in a cell; by default | or ;
+    label_separator  between labels in a cell; by default |, ; or a line end
 
     A corpus folder is opened in place. Any other file is read once into the cache, under a key of
     its bytes; the next call only maps the cached corpus.
@@ -219,9 +222,13 @@ def open_corpus(
 
 
 def open_mapped(
-    path: Path | str, mapping: FieldMapping = NO_MAPPING, format: str | None = None
+    path: Documents, mapping: FieldMapping = NO_MAPPING, format: str | None = None
 ) -> Corpus:
     """Do what `open_corpus` does, with the names of the columns in one object."""
+    if isinstance(path, Corpus):
+        return path
+    if not isinstance(path, str | Path):
+        return make_corpus(path, mapping)
     path = Path(path)
     format = format or detect_format(path, mapping)
     if format == "corpus":
@@ -239,10 +246,13 @@ def open_mapped(
     return corpus
 
 
-def require_files(*paths: Path | str | None) -> None:
-    """Raise an error for the first path that does not exist, before any of them is read."""
+def require_files(*paths: object) -> None:
+    """Raise an error for the first path that does not exist, before any of them is read.
+
+    What is no path, such as documents in memory, is left alone.
+    """
     for path in paths:
-        if path is not None and not Path(path).exists():
+        if isinstance(path, str | Path) and not Path(path).exists():
             raise missing_error(Path(path))
 
 
@@ -262,6 +272,7 @@ def _cache_key(path: Path, format: str, mapping: FieldMapping) -> str:
 
 __all__ = [
     "DocReader",
+    "Documents",
     "ReadCounts",
     "log_changes",
     "open_corpus",

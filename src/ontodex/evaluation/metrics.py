@@ -58,6 +58,10 @@ class Metrics:
     reliability: Reliability | None = field(default=None, repr=False)
     curve: sets.ThresholdCurve | None = field(default=None, repr=False)
 
+    def __repr__(self) -> str:
+        shown = (f"{name}={self.values[name]:.3f}" for name in SUMMARY if name in self.values)
+        return f"Metrics({', '.join(shown)}, {format_count(self.documents, 'document')})"
+
     def __getitem__(self, name: str) -> float:
         return self.values[name]
 

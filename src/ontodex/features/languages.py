@@ -23,6 +23,7 @@ NONE = "none"  # as a setting: texts are read without a language
 
 GUESS_LETTERS = 2_000  # characters of a text that are looked at
 LEAST_SHARE = 0.05  # of the documents; a language with fewer is not one of the corpus
+LEAST_WORDS = 3  # stop words of a further language that its documents must have between them
 _FOREIGN_WORDS = 3.0  # stop words that a text of another language must have
 _FOREIGN_RATIO = 2.0  # to those of the languages that are expected
 _IDEOGRAPHS = r"\u3040-\u309f\u4e00-\u9fff"
@@ -157,10 +158,24 @@ def choose_language(text: str, languages: tuple[str, ...]) -> str:
 
 
 def guess_languages(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the languages of a corpus, the most frequent first; rare ones are left out."""
-    counts = Counter(filter(None, map(guess_language, texts)))
+    """Return the languages of a corpus, the most frequent first; rare ones are left out.
+
+    A further language must show by several words: Finnish "hauen", of the pike, is Basque too.
+    """
+    counts: Counter[str] = Counter()
+    seen: dict[str, set[str]] = {}
+    for text in texts:
+        if language := guess_language(text):
+            counts[language] += 1
+            words = {word.lower() for word in _WORD.findall(text[:GUESS_LETTERS])}
+            seen.setdefault(language, set()).update(words & STOP_WORDS[language])
     least = LEAST_SHARE * counts.total()
-    return tuple(language for language, count in counts.most_common() if count >= least)
+    first, *others = [language for language, count in counts.most_common() if count >= least] or [
+        ""
+    ]
+    return tuple(
+        filter(None, (first, *(other for other in others if len(seen[other]) >= LEAST_WORDS)))
+    )
 
 
 def find_foreign_language(text: str, languages: tuple[str, ...]) -> str:

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 from ontodex.errors import DataError, RunError
+from ontodex.io.counts import format_count
 from ontodex.io.encodings import FALLBACK, Transcoder, describe_guess, detect_encoding
 from ontodex.io.temporary import create_temporary, temporary_name
 
@@ -324,7 +325,8 @@ def read_raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
                 n_crlf += 1
             yield number, line
     if n_crlf:
-        logger.info("%s: %s lines ended in CRLF and were read as LF", path, f"{n_crlf:,}")
+        lines = format_count(n_crlf, "line")
+        logger.info("%s: %s ended in CRLF and were read as LF", path, lines)
 
 
 def decode(raw: bytes, *, path: Path | None = None, line: int | None = None) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from ontodex.errors import DataError
 from ontodex.io.files import open_bytes
-from ontodex.ontology import mesh
+from ontodex.io.office import advise_office
+from ontodex.ontology import mesh, named_columns
 
 _HEAD = 64 * 2**10  # bytes that detection reads
 
@@ -25,9 +26,18 @@ def detect_format(path: Path | str) -> str:
     if len(raw) == _HEAD:
         lines.pop()  # cut in the middle
     lines = [line for line in lines if line.strip()]
-    for name, matches in _SIGNATURES.items():
-        if matches(head, lines):
-            return name
+    found = next((name for name, matches in _SIGNATURES.items() if matches(head, lines)), None)
+    if found in (None, "labels") and (columns := named_columns.list_table_columns(lines)):
+        raise DataError(
+            f"a table whose columns are not those of a vocabulary: {', '.join(columns)}",
+            path=path,
+            hint=f"{named_columns.ADVICE}; or, for a list of names, --from labels of "
+            "`ontodex convert`",
+        )
+    if found is not None:
+        return found
+    if (office := advise_office(raw)) is not None:
+        raise DataError(f"is {office[0]}, not a vocabulary", path=path, hint=office[1])
     seen = f"it begins with {head[:60]!r}" if head else "it is empty"
     raise DataError(
         f"not a known ontology format; {seen}",
@@ -98,12 +108,14 @@ _SIGNATURES: dict[str, Callable[[str, list[str]], bool]] = {
     "mesh-trees": lambda head, lines: bool(lines) and all(
         mesh.TREE_NUMBER.fullmatch(line.rpartition(";")[2]) for line in lines
     ),
+    "annif-csv": lambda head, lines: bool(lines) and bool(
+        {"uri"} < set(lines[0].replace('"', "").split(","))
+        and ("label_" in lines[0] or not named_columns.is_header(lines[0]))
+    ),
+    "table": lambda head, lines: bool(lines) and named_columns.is_header(lines[0]),
     "annif-tsv": lambda head, lines: (bool(lines) and all(
         re.match(r"<[^<>\t]+>\t", line) for line in lines
     )) or (not _are_edges(lines) and _are_named_ids(lines)),
-    "annif-csv": lambda head, lines: bool(lines) and bool(
-        {"uri"} < set(lines[0].replace('"', "").split(","))
-    ),
     "mesh-tsv": lambda head, lines: bool(lines) and all(map(_is_mesh_row, lines)),
     "edges": lambda head, lines: _are_edges(lines),
     "labels": lambda head, lines: bool(lines) and not any(

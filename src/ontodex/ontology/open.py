@@ -12,7 +12,7 @@ from typing import IO, cast
 from ontodex.config import suggest
 from ontodex.errors import DataError
 from ontodex.io.files import open_atomic
-from ontodex.ontology import mesh, obo, skos, table
+from ontodex.ontology import mesh, named_columns, obo, skos, table
 from ontodex.ontology.detect import detect_format
 from ontodex.types import Ontology
 
@@ -47,6 +47,7 @@ FORMATS = {
     "mesh-tsv": Format(mesh.read_tsv),
     "annif-csv": Format(table.read_annif_csv, table.write_annif_csv, (".csv",)),
     "annif-tsv": Format(table.read_annif_tsv, table.write_annif_tsv, (".tsv",)),
+    "table": Format(named_columns.read),
     "edges": Format(table.read_edges, table.write_edges, (".edges",)),
     "labels": Format(table.read_labels),
 }

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
+from ontodex.corpora.open import Documents
 from ontodex.decide.decision import Decision
 from ontodex.decide.expected_f import ExpectedF
 from ontodex.errors import ConfigError, DataError
@@ -153,7 +154,7 @@ def _format_difference(difference: Difference) -> str:
 
 def compare(
     runs: Sequence[Run | str | Path] | Mapping[str, Run],
-    corpus: str | Path | Corpus,
+    corpus: Documents,
     *,
     consensus: bool = False,
     device: str = "auto",
@@ -174,10 +175,10 @@ def compare(
     loaded = dict(runs) if isinstance(runs, Mapping) else _load_runs(runs, device)
     labels = common_labels([run.labels for run in loaded.values()])
     about = next((run.about for run in loaded.values()), {})
-    corpus = open_documents(corpus, labels, about, mapping)
+    opened = open_documents(corpus, labels, about, mapping)
     if consensus:
         loaded["consensus"] = consensus_of(list(loaded.values()))
-    return _compare(loaded, corpus)
+    return _compare(loaded, opened)
 
 
 def _load_runs(runs: Sequence[Run | str | Path], device: str) -> dict[str, Run]:

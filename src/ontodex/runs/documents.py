@@ -10,14 +10,14 @@ from typing import Any
 from ontodex.corpora.detect import restrict_mapping
 from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.corpora.label_names import LabelMatcher, NameIndex
-from ontodex.corpora.open import open_mapped
+from ontodex.corpora.open import Documents, open_mapped
 from ontodex.types import Corpus, LabelSpace, Ontology
 
 logger = logging.getLogger(__name__)
 
 
 def open_documents(
-    corpus: str | Path | Corpus,
+    corpus: Documents,
     labels: LabelSpace,
     about: Mapping[str, Any],
     mapping: FieldMapping = NO_MAPPING,
@@ -27,11 +27,10 @@ def open_documents(
     Where no columns are named, a table with those of the training documents is read like them.
     Labels that are names or notations become ids.
     """
-    if not isinstance(corpus, Corpus):
-        source, corpus = corpus, open_mapped(corpus, choose_mapping(corpus, mapping, about))
-    else:
-        source = "documents"
-    return match_labels(corpus, labels.ontology, source, labels)
+    if isinstance(corpus, str | Path):
+        opened = open_mapped(corpus, choose_mapping(corpus, mapping, about))
+        return match_labels(opened, labels.ontology, corpus, labels)
+    return match_labels(open_mapped(corpus, mapping), labels.ontology, "documents", labels)
 
 
 def choose_mapping(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
+from ontodex.corpora.open import Documents
 from ontodex.errors import DataError
 from ontodex.evaluation.label_table import write_label_table
 from ontodex.evaluation.metrics import Metrics
@@ -30,7 +31,7 @@ from ontodex.types.answers import PredictionResult
 
 def evaluate(
     run: Run | str | Path,
-    corpus: str | Path | Corpus,
+    corpus: Documents,
     *,
     report: bool = False,
     device: str = "auto",
@@ -47,9 +48,9 @@ def evaluate(
     0.667
     """
     run = run if isinstance(run, Run) else load(run, device=device)
-    source = None if isinstance(corpus, Corpus) else Path(corpus)
-    corpus = open_documents(corpus, run.labels, run.about, mapping)
-    gold = run.labels.gold(corpus)
+    source = Path(corpus) if isinstance(corpus, str | Path) else None
+    opened = open_documents(corpus, run.labels, run.about, mapping)
+    gold = run.labels.gold(opened)
     if gold.nnz and gold.indices.min() >= len(run.labels):
         raise DataError(
             "this run knows none of the labels of these documents, so all would be missed",
@@ -57,9 +58,9 @@ def evaluate(
             hint="evaluate on documents with labels of its vocabulary, as ids or names "
             f"({run.labels.ids[0]!r} is one id)",
         )
-    warn_foreign(corpus, run.languages)
+    warn_foreign(opened, run.languages)
     started = time.monotonic()
-    result = predict(run, corpus)
+    result = predict(run, opened)
     seconds = time.monotonic() - started
     ancestors = compute_label_ancestors(run.labels) if run.labels.ontology is not None else None
     metrics = compute_metrics(
@@ -71,7 +72,7 @@ def evaluate(
         ancestors=ancestors,
     )
     if report:
-        _write(run, corpus, gold, result, metrics, ancestors, seconds)
+        _write(run, opened, gold, result, metrics, ancestors, seconds)
     return metrics
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ontodex import __version__
 from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
-from ontodex.corpora.open import ReadCounts, open_mapped, require_files
+from ontodex.corpora.open import Documents, ReadCounts, open_mapped, require_files
 from ontodex.corpora.split import set_aside
 from ontodex.errors import DataError
 from ontodex.io.device import choose_device, describe_machine, describe_thread_limit
@@ -38,9 +38,9 @@ logger = logging.getLogger(__name__)
 def train(
     model: str | None = None,
     *,
-    train: str | Path | Corpus,
+    train: Documents,
     out: str | Path,
-    dev: str | Path | Corpus | None = None,
+    dev: Documents | None = None,
     ontology: str | Path | Ontology | None = None,
     language: str | Sequence[str] | None = None,
     device: str = "auto",
@@ -51,13 +51,15 @@ def train(
     """Train a system, write the run folder `out`, and return the run.
 
     model       name of the system; docs/papers has a page for each
-    train, dev  a corpus or a path in any corpus format; without dev, a tenth of train is set aside,
-                and learned too at the end by systems that can
+    train, dev  a corpus, a path in any corpus format, or documents: dicts with the keys of JSON
+                lines, such as {"text": ..., "labels": [...]}. Without dev, a tenth of train is set
+                aside, and learned too at the end by systems that can
     ontology    an ontology or a path in any ontology format
     language    language of the documents, or several: code or name; else guessed from the texts
     device      auto, cpu or cuda
     config      a TOML file of settings, or its tables as a dict; keyword settings override it
-    mapping     columns of train and dev with text, labels and id, where they have other names
+    mapping     columns of train and dev with text, labels and id, where they have other names:
+                `ontodex.FieldMapping.of(text_fields=["headline", "content"], label_field="topics")`
     settings    settings as keywords, by one rule:
                 labels={...} and decide={...} are the tables of these names, refit=True is the
                 setting of [train], loop={...} is the table [model.train] (epochs, lr, ...);
@@ -78,10 +80,7 @@ def train(
     out = Path(out)
     # The folder is claimed before a file is read: a bad setting or folder is reported at once.
     with claim_folder(out, resolved):
-        require_files(
-            *(path for path in (train, dev, ontology) if isinstance(path, str | Path)),
-            *list_needed_paths(resolved.model),
-        )
+        require_files(train, dev, ontology, *list_needed_paths(resolved.model))
         known = ontology if isinstance(ontology, Ontology | None) else read_ontology(ontology)
         return _train(
             resolved,
@@ -95,17 +94,15 @@ def train(
         )
 
 
-def _get_path(corpus: str | Path | Corpus | None) -> dict[str, str]:
+def _get_path(corpus: Documents | None) -> dict[str, str]:
     """Return the path of a corpus, by which `learn --retrain` finds it again."""
-    return {} if isinstance(corpus, Corpus | None) else {"path": str(Path(corpus).resolve())}
+    return {"path": str(Path(corpus).resolve())} if isinstance(corpus, str | Path) else {}
 
 
-def _open(
-    corpus: str | Path | Corpus, part: str, ontology: Ontology | None, mapping: FieldMapping
-) -> Corpus:
+def _open(corpus: Documents, part: str, ontology: Ontology | None, mapping: FieldMapping) -> Corpus:
     """Open documents with ids for labels that are names; log how many labels were read."""
-    opened = corpus if isinstance(corpus, Corpus) else open_mapped(corpus, mapping)
-    source = part if isinstance(corpus, Corpus) else f"{part} ({corpus})"
+    opened = open_mapped(corpus, mapping)
+    source = f"{part} ({corpus})" if isinstance(corpus, str | Path) else part
     ReadCounts.of(opened).log(source)
     return match_labels(opened, ontology, source)
 

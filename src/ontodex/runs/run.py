@@ -7,7 +7,7 @@ predict   the ranking, the label sets and the standalone probabilities of a corp
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from ontodex.config import Table, suggest_similar
+from ontodex.corpora.python_objects import convert_object
 from ontodex.errors import ConfigError, DataError, RunError
 from ontodex.features.languages import match_tag
 from ontodex.io.counts import format_count
@@ -111,7 +112,7 @@ class Run:
     @overload
     def suggest(
         self,
-        documents: str | Doc,
+        documents: str | Doc | Mapping[str, Any],
         *,
         limit: int = 10,
         threshold: float = 0.0,
@@ -121,7 +122,7 @@ class Run:
     @overload
     def suggest(
         self,
-        documents: list[str] | list[Doc],
+        documents: list[str] | list[Doc] | list[Mapping[str, Any]],
         *,
         limit: int = 10,
         threshold: float = 0.0,
@@ -130,7 +131,7 @@ class Run:
 
     def suggest(
         self,
-        documents: str | Doc | list[str] | list[Doc],
+        documents: str | Doc | Mapping[str, Any] | list[str] | list[Doc] | list[Mapping[str, Any]],
         *,
         limit: int = 10,
         threshold: float = 0.0,
@@ -138,8 +139,8 @@ class Run:
     ) -> list[Suggestion] | list[list[Suggestion]]:
         """Return the best concepts of a document, most probable first.
 
-        One text or `Doc` gives a list of suggestions. A list of them gives one list for each. A
-        system that decides by itself suggests only labels of its label set.
+        One text, `Doc` or dict with texts gives a list of suggestions. A list of them gives one
+        list for each. A system that decides by itself suggests only labels of its label set.
 
         >>> for suggestion in run.suggest("Brown trout return to the stream.", limit=2):
         ...     print(suggestion.name, suggestion.path)
@@ -148,8 +149,10 @@ class Run:
         >>> [len(found) for found in run.suggest(["first text", "second text"])]
         [2, 2]
         """
-        is_single = isinstance(documents, str | Doc)
-        corpus = _as_corpus([documents] if isinstance(documents, str | Doc) else documents)
+        is_single = isinstance(documents, str | Doc | Mapping)
+        corpus = _as_corpus(
+            [documents] if isinstance(documents, str | Doc | Mapping) else documents
+        )
         warn_foreign(corpus, self.languages)
         decides = isinstance(self.model, Decides)
         ranking = self.decide(corpus).cut(limit) if decides else self.rank(corpus, limit)
@@ -161,7 +164,7 @@ class Run:
 
     def explain(
         self,
-        document: str | Doc,
+        document: str | Doc | Mapping[str, Any],
         label: str | None = None,
         *,
         language: str | None = None,
@@ -332,9 +335,11 @@ def explain_set(run: Run, document: str | Doc) -> SetAttention | None:
     return run.model.explain_set(_as_doc(document))
 
 
-def _as_corpus(documents: Iterable[str | Doc]) -> Corpus:
+def _as_corpus(documents: Iterable[str | Doc | Mapping[str, Any]]) -> Corpus:
     return Corpus.of(_as_doc(document, str(n)) for n, document in enumerate(documents))
 
 
-def _as_doc(document: str | Doc, id_: str = "") -> Doc:
-    return document if isinstance(document, Doc) else Doc(id_, {"text": document})
+def _as_doc(document: str | Doc | Mapping[str, Any], id_: str = "") -> Doc:
+    if isinstance(document, str):
+        return Doc(id_, {"text": document})
+    return convert_object(document, 1)

@@ -16,7 +16,7 @@ from ontodex.features.languages import find_languages
 from ontodex.features.token_config import set_languages
 from ontodex.io.hub import HUB
 from ontodex.io.old_names import translate_old_names
-from ontodex.models import MODELS, find_model
+from ontodex.models import find_model
 from ontodex.models.interface import Decides, Model, Refits
 
 logger = logging.getLogger(__name__)
@@ -124,7 +124,12 @@ def resolve(tables: Mapping[str, Any], *, names_old: bool = True) -> RunSettings
 
     for table, settings in tables.items():
         if table not in TABLES:
-            raise ConfigError(f"there is no table [{table}]{suggest(table, TABLES)}")
+            raise ConfigError(
+                f"there is no table [{table}]{suggest(table, TABLES)}",
+                hint="this is an experiment: ontodex experiment FILE"
+                if "systems" in tables
+                else "",
+            )
         if not isinstance(settings, Mapping):
             raise ConfigError(f"[{table}] must be a table of settings, not {settings!r:.60}")
     tables = translate_old_names(tables, names_them=names_old)
@@ -132,8 +137,9 @@ def resolve(tables: Mapping[str, Any], *, names_old: bool = True) -> RunSettings
     name = model_table.pop("name", None)
     if not isinstance(name, str):
         raise ConfigError(
-            "[model] has no name",
-            hint=f"give --model NAME, or name = ... in [model]; systems: {', '.join(MODELS)}",
+            "no system is named",
+            hint="give --model auto, which finds one that suits, or --model NAME; "
+            "`ontodex systems` lists them with advice",
         )
     model_class = find_model(name)
     if names_old and (former := list_former(model_class.Config, model_table, "model")):

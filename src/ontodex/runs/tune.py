@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ontodex.config import Table, merge_tables
 from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
-from ontodex.corpora.open import open_mapped
+from ontodex.corpora.open import Documents, open_mapped
 from ontodex.corpora.split import set_aside
 from ontodex.errors import ConfigError, RunError
 from ontodex.io.device import choose_device
@@ -101,9 +101,9 @@ def _read_budget(budget: str) -> Budget:
         raise ConfigError(f"--budget: {error}") from error
 
 
-def _open(corpus: str | Path | Corpus, ontology: Ontology | None, mapping: FieldMapping) -> Corpus:
-    opened = corpus if isinstance(corpus, Corpus) else open_mapped(corpus, mapping)
-    return match_labels(opened, ontology, "documents" if isinstance(corpus, Corpus) else corpus)
+def _open(corpus: Documents, ontology: Ontology | None, mapping: FieldMapping) -> Corpus:
+    source = corpus if isinstance(corpus, str | Path) else "documents"
+    return match_labels(open_mapped(corpus, mapping), ontology, source)
 
 
 def _read_start(tables: Table) -> tuple[str, Table]:

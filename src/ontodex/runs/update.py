@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
+from ontodex.corpora.open import Documents
 from ontodex.errors import RunError
 from ontodex.models.interface import Updates
 from ontodex.runs.documents import open_documents
@@ -23,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 def update_run(
     folder: str | Path,
-    corpus: str | Path | Corpus,
+    corpus: Documents,
     *,
     device: str = "cpu",
     mapping: FieldMapping = NO_MAPPING,

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from ontodex.errors import DataError
+from ontodex.io.counts import format_count
 from ontodex.io.files import check_regular, replace_folder, write_text
 from ontodex.types.doc import Doc, Kind
 from ontodex.types.record_batches import (
@@ -56,6 +57,9 @@ class Corpus:
         self.kind: Kind = kind
         self.n_features = n_features
         self.folder = folder
+
+    def __repr__(self) -> str:
+        return f"Corpus({format_count(len(self), 'document')})"
 
     @classmethod
     def of(cls, docs: Iterable[Doc], *, n_features: int = 0) -> Self:

@@ -399,6 +399,9 @@ def test_the_evaluation_shows_metrics_plots_and_current_figures(browse, service)
     ada = browse(f"{service}/#/view=evaluation")
     ada.sees(".figures .card")
     assert "P@1" in ada.page.inner_text("#evaluation table")
+    # In percent, as in the report and in the terminal.
+    best = f"{100 * ada.fetch('/runs/linear')['metrics']['P@1']:.1f}"
+    assert best in ada.page.locator("#evaluation tbody tr").first.inner_text().split()
     ada.page.frame_locator("#evaluation iframe").locator("svg").first.wait_for()
     ranked = "() => Number(document.querySelectorAll('.card strong')[3].textContent)"
     before = ada.page.evaluate(ranked)

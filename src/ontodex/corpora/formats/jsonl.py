@@ -58,8 +58,13 @@ def read(path: Path, *, mapping: FieldMapping = NO_MAPPING) -> Iterator[Doc]:
 
 def _parse(number: int, line: str, *, mapping: FieldMapping, has_id: bool) -> Doc | None:
     found = parse_object(line)
-    if found is None:
-        return None
+    return None if found is None else make_document(number, found, mapping=mapping, has_id=has_id)
+
+
+def make_document(
+    number: int, found: dict[str, Any], *, mapping: FieldMapping, has_id: bool
+) -> Doc:
+    """Return the document of an object; the number is its id unless the documents have ids."""
     id_, label = mapping.id_field or "id", mapping.label_field or "labels"
     fields = _get_fields(found, mapping)
     if not fields:

@@ -3,14 +3,14 @@
 id | title, abstract, body, text | keywords | labels | metadata (a JSON object)
 
 A column "field:X" is the text field X. A `FieldMapping` names other columns for text, labels and
-id. Any other column is a key of the metadata. Lists in a cell are separated by | or ;, or written
-as a JSON list.
+id. Any other column is a key of the metadata. Lists in a cell are separated by |, ; or line ends,
+or written as a JSON list. In a text table capitals and spaces around the usual names do not count.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ontodex.corpora.characters import replace_surrogates
@@ -25,16 +25,30 @@ from ontodex.errors import DataError, UnmappedTableError
 from ontodex.types import Corpus, Doc
 
 TEXT_COLUMNS = ("title", "abstract", "body", "text")
+_USUAL = {"id", *TEXT_COLUMNS, "keywords", "labels", "metadata"}
 _PREFIX = "field:"
 
 
-def is_header(names: Sequence[str]) -> bool:
+def is_header(header: Sequence[str]) -> bool:
     """Return whether these are columns of a corpus: several, all different, one of them text."""
+    names = standardise(header)
     return (
         len(names) > 1
         and len(set(names)) == len(names)
         and any(name in TEXT_COLUMNS or name.startswith(_PREFIX) for name in names)
     )
+
+
+def standardise(header: Sequence[str], named: Collection[str] = ()) -> list[str]:
+    """Return the columns with the usual names in lower case: Title and ID are title and id.
+
+    Those in `named` stay as they are.
+    """
+    lower = [name.lower() for name in header]
+    return [
+        low if low in _USUAL and name not in named and lower.count(low) == 1 else name
+        for name, low in zip(header, lower, strict=True)
+    ]
 
 
 class Columns:
@@ -90,7 +104,7 @@ def unmapped_error(names: Sequence[str]) -> UnmappedTableError:
 def parse_strings(cell: Any, column: str, separator: str = "") -> tuple[str, ...]:
     """Return the texts of a cell: a list, a JSON list, or a text with separators.
 
-    The separator is | or ; unless it is given.
+    Unless it is given, the separator is | or ; or the end of a line.
     """
     if cell is None or isinstance(cell, list):
         return get_strings({column: cell}, column)
@@ -103,7 +117,7 @@ def parse_strings(cell: Any, column: str, separator: str = "") -> tuple[str, ...
             raise DataError(f"{column!r} starts with [ but is not a JSON list") from error
         check_json(found, cell)
         return get_strings({column: found}, column)
-    separator = separator or ("|" if "|" in cell else ";")
+    separator = separator or next((mark for mark in "|;" if mark in cell), "\n")
     return tuple(part for part in map(str.strip, cell.split(separator)) if part)
 
 

@@ -6,7 +6,7 @@ import csv
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -99,18 +99,19 @@ class Head:
     def cells(self, delimiter: str) -> list[str]:
         """Return the cells of the first line, as the header of a table."""
         try:
-            return next(csv.reader(self.lines[:1], delimiter=delimiter), [])
+            return trim_cells(next(csv.reader(self.lines[:1], delimiter=delimiter), []))
         except csv.Error:
             return []
 
     def table_columns(self, delimiter: str) -> list[str]:
         """Return the columns of a text table; none if the first two rows do not look like one."""
         try:
-            header, first = islice(csv.reader(self._rows(), delimiter=delimiter), 2)
+            rows = islice(csv.reader(self._rows(), delimiter=delimiter), 2)
+            header, first = map(trim_cells, rows)
         except (csv.Error, ValueError):
             return []
         is_header = len(header) > 1 and all(header) and len(set(header)) == len(header)
-        return header if is_header and len(first) == len(header) else []
+        return header if is_header and 1 < len(first) <= len(header) else []
 
     def _rows(self) -> Iterator[str]:
         return (line + "\n" for line in self.lines)
@@ -123,7 +124,18 @@ class Head:
         if not self.start:
             return "an empty file"
         first = self.lines[0]
-        return f"a first line of {first[:80]!r}" + (" ..." if len(first) > 80 else "")
+        return f"a file that begins with {first[:80]!r}" + (" ..." if len(first) > 80 else "")
+
+
+def trim_cells(cells: Sequence[str]) -> list[str]:
+    """Return the cells without spaces around them and without the empty ones at the end.
+
+    Spreadsheets write separators for empty columns at the right of a table.
+    """
+    trimmed = [cell.strip() for cell in cells]
+    while trimmed and not trimmed[-1]:
+        trimmed.pop()
+    return trimmed
 
 
 def missing_error(path: Path) -> DataError:

@@ -11,8 +11,14 @@ from pathlib import Path
 
 from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.corpora.parsing.capabilities import FormatCapabilities
-from ontodex.corpora.parsing.columns import Columns, format_strings, is_header, name_columns
-from ontodex.corpora.parsing.file_head import Head
+from ontodex.corpora.parsing.columns import (
+    Columns,
+    format_strings,
+    is_header,
+    name_columns,
+    standardise,
+)
+from ontodex.corpora.parsing.file_head import Head, trim_cells
 from ontodex.corpora.parsing.json_objects import dump_json
 from ontodex.corpora.parsing.records import Records
 from ontodex.errors import DataError
@@ -40,7 +46,7 @@ class Rows(Iterator[tuple[int, "Row | DataError"]]):
             map(self._text, _physical_lines(path)), delimiter=delimiter, strict=True
         )
         try:
-            self.header = next(self._reader, [])
+            self.header = trim_cells(next(self._reader, []))
         except (csv.Error, DataError) as error:
             if isinstance(error, DataError) and error.path is not None:
                 raise  # of the whole file, with its name
@@ -61,7 +67,7 @@ class Rows(Iterator[tuple[int, "Row | DataError"]]):
     def __next__(self) -> tuple[int, Row | DataError]:
         cells: list[str] = []
         try:
-            while not cells:  # skip blank lines
+            while not any(cells):  # skip blank lines, and rows of empty cells below a table
                 line = self._line + 1
                 cells = next(self._reader)
         except csv.Error as error:
@@ -72,6 +78,8 @@ class Rows(Iterator[tuple[int, "Row | DataError"]]):
             ):  # an error of the whole file: compressed data that is cut off
                 raise
             return line, error
+        if not any(cells[len(self.header) :]):  # empty columns at the right, as in the header
+            cells = cells[: len(self.header)]
         if len(cells) != len(self.header):
             return line, DataError(
                 f"{len(cells)} cells, but the header names {len(self.header)} columns",
@@ -109,6 +117,7 @@ def read(path: Path, *, mapping: FieldMapping = NO_MAPPING) -> Iterator[Doc]:
     found = None if mapping else detect_delimiter(head)
     # A table with columns of any name: the separator that divides its header most often.
     rows = Rows(path, found or max(DELIMITERS, key=lambda mark: len(head.cells(mark))))
+    rows.header = standardise(rows.header, mapping.columns)
     try:
         columns = Columns(rows.header, mapping)
     except DataError as error:

@@ -43,6 +43,11 @@ export async function showEvaluation() {
   await watch(figures);
 }
 
+// All figures of a run are in percent: here, in its report and in the terminal.
+function toPercent(value) {
+  return value === undefined ? "–" : (100 * value).toFixed(1);
+}
+
 function comparison(runs) {
   const number = (value) => element("td", { class: "number" }, value);
   const titles = ["model", "system", "concepts", "documents", "training"].map((key) => t(key));
@@ -58,7 +63,7 @@ function comparison(runs) {
       number(formatNumber(run.n_labels)),
       number(formatNumber(run.n_documents)),
       number(seconds(run.train_seconds)),
-      ...MEASURES.map((name) => number(run.metrics?.[name]?.toFixed(3) ?? "–")),
+      ...MEASURES.map((name) => number(toPercent(run.metrics?.[name]))),
     ),
   );
   const table = element(
