@@ -66,7 +66,8 @@ def main() -> None:
         read_out = fit(*states[0], gold, labels, seed)
         rankings = [rank(read_out, *one) for one in (states[1], rounded)]
         scores = [100 * measure_ndcg(labels.gold(test), one) for one in rankings]
-        cells = [*scores, *(100 * measure_same(*rankings, k) for k in (1, 5))]
+        fp32, int8 = rankings
+        cells = [*scores, *(100 * measure_same(fp32, int8, k) for k in (1, 5))]
         say(f"| {seed} | {' | '.join(f'{cell:.2f}' for cell in cells)} |")
 
 
