@@ -6,6 +6,7 @@ import torch
 
 from ontodex.models.levelwise.word_encoder import (
     Convolutions,
+    EncodedWords,
     convolve_as_matmul,
 )
 
@@ -28,3 +29,12 @@ def test_convolutions_see_their_window_and_zeros_outside_the_text():
                 total = bias + sum(filter_[:, i] @ x[0, first + i] for i in inside)
                 features.append(total.clamp(min=0))
         torch.testing.assert_close(seen[0, t], torch.stack(features))
+
+
+def test_some_documents_of_a_batch_keep_their_words_and_lengths():
+    h, lengths = torch.arange(24.0).reshape(3, 4, 2), torch.tensor([4, 1, 2])
+    words = EncodedWords(h, lengths)
+    assert words.take(None) is words
+    some = words.take(torch.tensor([2, 0]))
+    torch.testing.assert_close(some.h, torch.stack([h[2], h[0]]))
+    assert some.lengths.tolist() == [2, 4]
