@@ -267,11 +267,13 @@ def test_dataclasses_are_frozen_unless_they_collect():
 # Test files that belong to several modules, or to none.
 SUITES = {
     "test_api", "test_architecture", "test_deploy", "test_docs", "test_golden", "test_wheel",
-    "corpora/test_hostile_size", "corpora/test_special_files", "corpora/sample/test_sample",
+    "corpora/test_hostile_size", "corpora/test_special_files", "corpora/test_spreadsheets",
+    "corpora/sample/test_sample",
     "corpora/formats/test_attack_seeds", "corpora/formats/test_damaged",
     "corpora/formats/test_every_format", "corpora/formats/test_real_corpora",
     "corpora/formats/test_round_trip", "evaluation/test_by_definition", "io/test_disk_full",
     "io/test_hostile_xml", "models/test_every_model", "models/attentive_tree/test_equations",
+    "models/attentive_tree/test_pretrained",
     "models/dxml/test_equations", "models/levelwise/test_real_ontologies",
     "models/lightattention/test_equations", "ontology/test_hostile", "ontology/test_hostile_size",
     "ontology/test_readers", "ontology/test_real_ontologies", "ontology/test_writers",
@@ -279,7 +281,7 @@ SUITES = {
     "serve/test_characters", "serve/test_kubernetes", "serve/test_process", "serve/test_replicas",
     "serve/test_schema", "serve/page/test_page", "serve/page/test_page_curators",
     "serve/page/test_page_hostile", "serve/page/test_page_readers", "serve/page/test_texts",
-    "training/test_tables_by_row",
+    "training/test_many_processes", "training/test_tables_by_row",
 }  # fmt: skip
 
 

@@ -7,7 +7,6 @@ stop words are computed per *distinct* word of the corpus, not per token, which 
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -26,6 +25,7 @@ from ontodex.errors import ConfigError, DataError
 from ontodex.features.cache import Parts, find_parts, load_or_compute, pick_settings
 from ontodex.features.languages import STOP_WORDS, load_lemmatiser
 from ontodex.features.token_config import TokenConfig, choose_reading, list_readings
+from ontodex.features.token_patterns import INVISIBLE, choose_pattern
 from ontodex.types import Corpus, Doc
 
 MAX_LETTERS = 64  # a longer word (encoded data, a DNA sequence) is cut to its beginning
@@ -35,55 +35,11 @@ VERSION = 1  # raised whenever the same text would give other tokens
 Ids = NDArray[np.unsignedinteger[Any]]  # 16 bits where that is enough, else 32
 
 
-_ALONE = r"\u3040-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_INVISIBLE = "\u00ad\u200c\u200d\u2060"  # soft hyphen and joiners: inside a word, not part of it
-
-# Where no character of this set occurs, a word is simply a run of letters and digits, and a regular
-# expression finds it three times faster. The set is wider than needed, never narrower.
-_RARE = re.compile(
-    r"[\u00ad\u0300-\u036f\u0483-\u0489\u0591-\u1fff\u200c\u200d\u2060\u20d0-\u20f0"
-    r"\u2c00-\U0010ffff]"
-)
-
-
-@cache
-def _plain_pattern(punctuation: bool) -> re.Pattern[str]:
-    """Compile the pattern of words in text without rare characters."""
-    return re.compile(r"[^\W_]+|[^\w\s]|_" if punctuation else r"[^\W_]+")
-
-
-@cache
-def _full_pattern(punctuation: bool) -> re.Pattern[str]:
-    """Compile the pattern of words with combining marks and joiners inside, and of ideographs."""
-    points = (*range(0x300, 0x20000), *range(0xE0100, 0xE01F0))  # all planes that have marks
-    inner = _ranges(point for point in points if unicodedata.category(chr(point))[0] == "M")
-    # Possessive, so that the engine keeps no backtracking positions in ten megabytes of accents.
-    word = rf"[{_ALONE}]|[^\W_{_ALONE}]++(?:[{inner}{_INVISIBLE}]++[^\W_{_ALONE}]*+)*+"
-    return re.compile(rf"{word}|[^\w\s]|_" if punctuation else word)
-
-
-def _ranges(points: Iterable[int]) -> str:
-    """Return sorted code points as the inside of a character class."""
-    runs: list[list[int]] = []
-    for point in points:
-        if runs and runs[-1][1] == point - 1:
-            runs[-1][1] = point
-        else:
-            runs.append([point, point])
-    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in runs)
-
-
-def _pattern(text: str, config: TokenConfig) -> re.Pattern[str]:
-    """Return the fastest pattern that finds the words of a text."""
-    rare = not text.isascii() and _RARE.search(text) is not None
-    return _full_pattern(config.punctuation) if rare else _plain_pattern(config.punctuation)
-
-
 def _make_normaliser(config: TokenConfig) -> Callable[[str], str]:
     """Return a function from a word of the text to its token, "" where it is dropped."""
     stops = STOP_WORDS[config.stop_words] if config.stop_words else frozenset[str]()
     lemma = load_lemmatiser(config.lemmas) if config.lemmas else None
-    invisible = dict.fromkeys(map(ord, _INVISIBLE))
+    invisible = dict.fromkeys(map(ord, INVISIBLE))
 
     def normalise(raw: str) -> str:
         if not config.numbers and raw.isnumeric():
@@ -109,7 +65,7 @@ def _make_normaliser(config: TokenConfig) -> Callable[[str], str]:
 def tokenise(text: str, config: TokenConfig) -> list[str]:
     """Return the tokens of a text, in order."""
     config = _choose_config(text, config)
-    raws = _pattern(text, config).findall(text)
+    raws = choose_pattern(text, punctuation=config.punctuation).findall(text)
     tokens = _normalise_each(raws, config)
     return [tokens[raw] for raw in raws if tokens[raw]]
 
@@ -122,7 +78,11 @@ def make_tokeniser(config: TokenConfig) -> Callable[[str], list[str]]:
     def tokenise_text(text: str) -> list[str]:
         chosen = _choose_config(text, config)
         normalise = normalisers(chosen)
-        return [token for raw in _pattern(text, chosen).findall(text) if (token := normalise(raw))]
+        return [
+            token
+            for raw in choose_pattern(text, punctuation=chosen.punctuation).findall(text)
+            if (token := normalise(raw))
+        ]
 
     return tokenise_text
 
@@ -130,7 +90,10 @@ def make_tokeniser(config: TokenConfig) -> Callable[[str], list[str]]:
 def find_spans(text: str, config: TokenConfig) -> list[tuple[int, int, str]]:
     """Return (start, end, token) with character offsets into `text`, for the same tokens."""
     config = _choose_config(text, config)
-    found = [(*match.span(), match.group()) for match in _pattern(text, config).finditer(text)]
+    found = [
+        (*match.span(), match.group())
+        for match in choose_pattern(text, punctuation=config.punctuation).finditer(text)
+    ]
     tokens = _normalise_each((raw for _, _, raw in found), config)
     return [(start, end, tokens[raw]) for start, end, raw in found if tokens[raw]]
 
@@ -423,7 +386,10 @@ def _expand_chunks(
     pieces = [
         [
             words.setdefault(token, len(words))
-            for token in map(normalisers[i], _pattern(chunk, readings[i]).findall(chunk))
+            for token in map(
+                normalisers[i],
+                choose_pattern(chunk, punctuation=readings[i].punctuation).findall(chunk),
+            )
             if token
         ]
         for i, chunk in numbers
