@@ -64,10 +64,9 @@ def main() -> None:
     gold = torch.from_numpy(labels.gold(train)[:, : labels.n_seen].toarray()).float()
     for seed in SEEDS:
         read_out = fit(*states[0], gold, labels, seed)
-        rankings = [rank(read_out, *one) for one in (states[1], rounded)]
-        scores = [100 * measure_ndcg(labels.gold(test), one) for one in rankings]
-        fp32, int8 = rankings
-        cells = [*scores, *(100 * measure_same(fp32, int8, k) for k in (1, 5))]
+        full, int8 = rank(read_out, *states[1]), rank(read_out, *rounded)
+        scores = [100 * measure_ndcg(labels.gold(test), one) for one in (full, int8)]
+        cells = [*scores, *(100 * measure_same(full, int8, k) for k in (1, 5))]
         say(f"| {seed} | {' | '.join(f'{cell:.2f}' for cell in cells)} |")
 
 
