@@ -267,7 +267,8 @@ def test_dataclasses_are_frozen_unless_they_collect():
 # Test files that belong to several modules, or to none.
 SUITES = {
     "test_api", "test_architecture", "test_deploy", "test_docs", "test_golden", "test_wheel",
-    "corpora/test_hostile_size", "corpora/test_special_files", "corpora/sample/test_sample",
+    "corpora/test_hostile_size", "corpora/test_special_files", "corpora/test_spreadsheets",
+    "corpora/sample/test_sample",
     "corpora/formats/test_attack_seeds", "corpora/formats/test_damaged",
     "corpora/formats/test_every_format", "corpora/formats/test_real_corpora",
     "corpora/formats/test_round_trip", "evaluation/test_by_definition", "io/test_disk_full",
