@@ -30,7 +30,7 @@ reaches a meter. The utility repaired the mains in the old town first, where pre
 Samples in houses from before 1950 showed lead above the limit. Owners can claim half the cost of \
 a new service pipe, and schools were tested during the holidays. A drought warning in August cut \
 household use by a tenth."""
-ADDED = "Cycling"
+ADDED = "Household water use"
 N_DOCUMENTS, N_DONE = 12, 4
 
 
@@ -65,7 +65,9 @@ def decide(page: Any) -> None:
     page.goto("/#/document=1")
     page.wait_for_selector("#right:not([aria-busy]) [aria-selected=true]")
     page.keyboard.press("A")
-    page.locator("#tree .suggestion:not(.accepted) .reject").last.click()
+    page.wait_for_selector("#accept-all:disabled")  # or a predicted concept would be rejected
+    page.wait_for_selector("#tree .accepted")
+    page.locator("#tree .suggestion:not(.accepted) > .row .reject").last.click()
     page.fill("#search", ADDED)
     page.locator("#hits [role=option]", has_text=ADDED).first.click()
     page.get_by_role("button", name=f"Remove {ADDED}").wait_for()

@@ -97,10 +97,11 @@ def test_prepare_looks_for_all_files_before_it_reads_one(tmp_path):
         assert not (tmp_path / "out").exists()
 
 
-def test_training_without_a_model_names_the_systems(tmp_path):
+def test_training_without_a_model_leads_to_auto_and_the_list_of_systems(tmp_path):
     done = run_command("train", "--train", "x", "--out", str(tmp_path / "run"))
     assert done.returncode == 2
-    assert "popularity, lexical" in done.stderr
+    assert "give --model auto" in done.stderr
+    assert "`ontodex systems` lists them" in done.stderr
     assert "popularity, lexical" in run_command("train", "--help").stdout
 
 
