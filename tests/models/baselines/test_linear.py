@@ -58,6 +58,7 @@ def test_active_sets_find_the_solution_of_liblinear_on_all_documents(monkeypatch
 
     monkeypatch.setattr(linear, "_SMALL", 0)
     monkeypatch.setattr(linear, "_FIRST_NEGATIVES", 20)  # of 1,000, so that rounds are needed
+    monkeypatch.setattr(linear, "_RANDOM_NEGATIVES", 20)
     rows, gold = make_data(1_000, 100, 4, 0)
     weights = fit_classifiers(rows, gold, LinearConfig(prune=0, workers=1)).toarray()
     for label in range(gold.shape[1]):
@@ -85,13 +86,27 @@ def test_it_learns_topics_from_words(model):
     assert score_documents(precision, 1, LABELS.gold(TEST), model.rank(TEST, 1)).mean() > 0.95
 
 
-def test_permuted_columns_permute_the_classifiers():
+@pytest.mark.parametrize("small", [0, linear._SMALL])  # with active sets, and without
+def test_permuted_columns_permute_the_classifiers(monkeypatch, small):
+    monkeypatch.setattr(linear, "_SMALL", small)
+    monkeypatch.setattr(linear, "_FIRST_NEGATIVES", 20)
+    monkeypatch.setattr(linear, "_RANDOM_NEGATIVES", 20)
     rows, gold = make_data(200, 50, 8, 3)
     order = np.random.default_rng(0).permutation(8)
     config = LinearConfig(workers=1)
     original = fit_classifiers(rows, gold, config)
     permuted = fit_classifiers(rows, csr_array(gold[:, order]), config)
     np.testing.assert_array_equal(permuted.toarray(), original.toarray()[order])
+
+
+def test_active_sets_grow_by_the_worst_documents_and_at_most_double():
+    score = np.array([-0.5, 2.0, -3.0, 0.5, 0.9, -0.95], dtype=np.float32)
+    active = np.array([True, False, False, False, False, True])
+    assert linear._add_missing(active, score)  # documents 1, 3 and 4 are missing; two may join
+    assert active.tolist() == [True, True, False, False, True, True]
+    assert linear._add_missing(active, score)
+    assert active.tolist() == [True, True, False, True, True, True]
+    assert not linear._add_missing(active, score)  # the others are outside the margin
 
 
 @pytest.mark.slow
@@ -206,8 +221,8 @@ def test_features_of_any_kind_are_learned(kind):
 
 
 def test_the_primal_solver_is_used_where_the_dual_does_not_converge():
-    """Half of all documents at random, one of them with the weight of thousands: no warning (they
-    are errors here), and a solution where the gradient is nearly 0."""
+    """Half of all documents at random, with values up to 30: no warning (they are errors here), and
+    a solution where the gradient is nearly 0."""
     from sklearn.svm import LinearSVC
 
     from ontodex.models.baselines.linear import _run_liblinear
@@ -215,12 +230,10 @@ def test_the_primal_solver_is_used_where_the_dual_does_not_converge():
     rng = np.random.default_rng(0)
     rows = csr_array(np.where(rng.random((1500, 200)) < 0.1, 30 * rng.random((1500, 200)), 0))
     targets = rng.random(1500) < 0.5
-    weight = np.ones(1500)
-    weight[-1] = 5000
-    solver = _run_liblinear(rows, targets, weight, LinearConfig(), LinearSVC)
+    solver = _run_liblinear(rows, targets, LinearConfig(), LinearSVC)
     assert not solver.dual
     sign = np.where(targets, 1.0, -1.0)
-    slack = np.maximum(0, 1 - sign * solver.decision_function(rows)) * weight * sign
+    slack = np.maximum(0, 1 - sign * solver.decision_function(rows)) * sign
     gradient = solver.coef_[0] - 2 * rows.T @ slack
-    start = 2 * rows.T @ (weight * sign)
+    start = 2 * rows.T @ sign
     assert np.linalg.norm(gradient) < 0.02 * np.linalg.norm(start)

@@ -45,12 +45,13 @@ from ontodex.types.answers import Span
 logger = logging.getLogger(__name__)
 
 Mask = NDArray[np.bool_]
-Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 _JOB_LABELS = 128  # labels of one job of a worker process
 _BLOCK_SCORES = 2**21  # of one thread when ranking (8 MiB)
 _SMALL = 2**19  # up to so many values in the matrix, liblinear on all documents is faster
-_FIRST_NEGATIVES = 100  # documents without the label to start from, at least
+_FIRST_NEGATIVES = 100  # documents without the label nearest to its centroid, at least
+_RANDOM_NEGATIVES = 200
 _ROUNDS = 8
 _TOLERANCE = 0.1  # liblinear's own stopping tolerance for this solver
 
@@ -169,77 +170,89 @@ def fit_labels(rows: csr_array, gold: csr_array, config: LinearConfig, svc: Any)
     """Fit the classifiers of some labels (labels, features + bias) on active sets.
 
     Almost every document without a label scores below -1 and does not change its classifier. So a
-    classifier is first solved on the documents with the label and the most similar others. Then all
-    documents are scored, those within the margin are added, and it is solved again until none is
-    missing. The mean document, weighted by their number, replaces the documents left out.
+    classifier is first solved on the documents with the label, the most similar others, and some at
+    random, which keep the bias near its place. Then all documents are scored, those within the
+    margin are added, and it is solved again until none is missing.
     """
-    has = gold.toarray().astype(bool)  # (n, l)
-    mean = csr_array(rows.mean(axis=0)[None, :].astype(np.float32))
-    mean.data[mean.data < 1e-3] = 0
-    mean.eliminate_zeros()
-    active = np.ones_like(has) if rows.nnz <= _SMALL else has | _select_similar(rows, gold, has)
+    has = gold.T.toarray().astype(bool)  # (l, n)
+    active = np.ones_like(has) if rows.nnz <= _SMALL else _select_first(rows, gold, has, config)
     weights = np.zeros((gold.shape[1], rows.shape[1] + 1), dtype=np.float32)
     unsolved = np.arange(gold.shape[1])
     for _ in range(_ROUNDS):
         for label in unsolved:
-            weights[label] = _solve(rows, has[:, label], active[:, label], mean, config, svc)
-        scores = rows @ np.ascontiguousarray(weights[unsolved, :-1].T) + weights[unsolved, -1]
-        missed = ~active[:, unsolved] & (scores > -1 + _TOLERANCE)
-        again = missed.any(axis=0)
-        if not again.any():
+            weights[label] = _solve(rows, has[label], np.flatnonzero(active[label]), config, svc)
+        scores = _score(rows, weights[unsolved, :-1]) + weights[unsolved, -1:]
+        is_missing = [
+            _add_missing(active[label], score)
+            for label, score in zip(unsolved, scores, strict=True)
+        ]
+        unsolved = unsolved[is_missing]
+        if not len(unsolved):
             break
-        unsolved, missed, scores = unsolved[again], missed[:, again], scores[:, again]
-        active[:, unsolved] |= _select_largest(scores, missed, active[:, unsolved].sum(axis=0))
     weights[:, :-1][np.abs(weights[:, :-1]) < config.prune] = 0
     return csr_array(weights)
 
 
+def _select_first(rows: csr_array, gold: csr_array, has: Mask, config: LinearConfig) -> Mask:
+    """Return the first active sets (labels, documents): those with the label, as many that are
+    nearest to its centroid, and the same random ones for every label."""
+    centroids = (gold.T @ rows).toarray()
+    active = has.copy()
+    for label, score in enumerate(_score(rows, centroids)):
+        others = np.flatnonzero(~has[label])
+        wanted = max(len(score) - len(others), _FIRST_NEGATIVES)
+        active[label, _select_largest(others, score, wanted)] = True
+    count = min(_RANDOM_NEGATIVES, rows.shape[0])
+    active[:, np.random.default_rng(config.seed).choice(rows.shape[0], count, replace=False)] = True
+    return active
+
+
+def _add_missing(active: Mask, score: NDArray[np.float32]) -> bool:
+    """Add the documents within the margin to a label's active set, the worst first, at most
+    doubling it; tell whether there was any."""
+    missing = np.flatnonzero(~active & (score > -1 + _TOLERANCE))
+    active[_select_largest(missing, score, int(active.sum()))] = True
+    return len(missing) > 0
+
+
+def _select_largest(docs: NDArray[np.int64], score: NDArray[np.float32], count: int) -> Ints:
+    """Return the `count` documents with the largest scores, or all if they are fewer."""
+    if count >= len(docs):
+        return docs
+    return docs[np.argpartition(-score[docs], count)[:count]]
+
+
+def _score(rows: csr_array, weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the scores (labels, documents), those of a label side by side."""
+    return np.ascontiguousarray((rows @ np.ascontiguousarray(weights.T)).T)
+
+
 def _solve(
-    rows: csr_array, has: Mask, active: Mask, mean: csr_array, config: LinearConfig, svc: Any
+    rows: csr_array, has: Mask, active: Ints, config: LinearConfig, svc: Any
 ) -> NDArray[np.float32]:
-    """Fit one classifier on the active documents and the mean document."""
-    left_out = int(np.count_nonzero(~active))
+    """Fit one classifier on the active documents."""
     if has.all():
         return np.eye(1, rows.shape[1] + 1, rows.shape[1], dtype=np.float32)[0]  # always 1
-    chosen = [rows[active], mean] if left_out else [rows[active]]
-    targets = np.append(has[active], [False] if left_out else [])
-    weight = np.append(np.ones(np.count_nonzero(active)), [left_out] if left_out else [])
-    small = vstack(chosen, format="csr")
-    small.has_sorted_indices = True  # as `rows` and `mean` have; saves liblinear's wrapper a sort
-    solver = _run_liblinear(small, targets.astype(bool), weight, config, svc)
+    small = rows[active]
+    small.has_sorted_indices = True  # as `rows` has; saves liblinear's wrapper a sort
+    solver = _run_liblinear(small, has[active], config, svc)
     return np.append(solver.coef_[0], solver.intercept_[0]).astype(np.float32)
 
 
-def _run_liblinear(
-    small: csr_array, targets: Mask, weight: Floats, config: LinearConfig, svc: Any
-) -> Any:
+def _run_liblinear(small: csr_array, targets: Mask, config: LinearConfig, svc: Any) -> Any:
     """Run liblinear's dual solver, or the slower primal one where the dual does not converge."""
+    from sklearn import config_context
     from sklearn.exceptions import ConvergenceWarning
 
-    with warnings.catch_warnings():
+    # Checking settings and values would take a tenth of the time of a small problem.
+    with (
+        warnings.catch_warnings(),
+        config_context(assume_finite=True, skip_parameter_validation=True),
+    ):
         warnings.simplefilter("error", ConvergenceWarning)
         try:
             return svc(C=config.cost, tol=_TOLERANCE, dual=True, random_state=config.seed).fit(
-                small, targets, sample_weight=weight
+                small, targets
             )
         except ConvergenceWarning:
-            return svc(C=config.cost, tol=1e-3, dual=False).fit(
-                small, targets, sample_weight=weight
-            )
-
-
-def _select_similar(rows: csr_array, gold: csr_array, has: Mask) -> Mask:
-    """Select for each label as many documents without it as with it, nearest to its centroid."""
-    centroids = (rows.T @ gold.astype(np.float32)).toarray()
-    return _select_largest(rows @ centroids, ~has, has.sum(axis=0))
-
-
-def _select_largest(scores: NDArray[np.float32], allowed: Mask, count: NDArray[np.int64]) -> Mask:
-    """Mark the largest allowed scores of each column: `count`, or at least _FIRST_NEGATIVES."""
-    chosen = np.zeros(scores.shape, dtype=bool)
-    for column, wanted in enumerate(np.maximum(count, _FIRST_NEGATIVES).tolist()):
-        docs = np.flatnonzero(allowed[:, column])
-        if wanted < len(docs):
-            docs = docs[np.argpartition(-scores[docs, column], wanted)[:wanted]]
-        chosen[docs, column] = True
-    return chosen
+            return svc(C=config.cost, tol=1e-3, dual=False).fit(small, targets)
