@@ -94,13 +94,14 @@ class WordReader:
             max_size=self.config.max_words,
             max_length=self.config.max_length,
         )
-        return self._encode_tokens(tokens, device), tokens
+        return self.encode_tokens(tokens, device), tokens
 
     def encode(self, corpus: Corpus, device: torch.device) -> Ragged:
         check_text(corpus)
-        return self._encode_tokens(tokenise_corpus(corpus, self.config), device)
+        return self.encode_tokens(tokenise_corpus(corpus, self.config), device)
 
-    def _encode_tokens(self, tokens: Tokens, device: torch.device) -> Ragged:
+    def encode_tokens(self, tokens: Tokens, device: torch.device) -> Ragged:
+        """Return words as ids; readers of more than ids override this."""
         return Ragged(self.vocabulary.encode(tokens, self.config.max_length), device)
 
     def place_weights(self, doc: Doc, weights: Sequence[float]) -> list[Span]:
