@@ -20,6 +20,7 @@ from ontodex.errors import OntodexError
 from ontodex.io.files import hash_file, open_bytes, open_regular
 from ontodex.ontology.open import read_ontology
 from ontodex.types import Corpus, Doc
+from patience import PATIENCE
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +31,7 @@ def _no_waiting() -> Iterator[None]:
         raise TimeoutError("waited for a special file")
 
     before = signal.signal(signal.SIGALRM, fail)
-    signal.alarm(20)
+    signal.alarm(PATIENCE)
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)

@@ -30,8 +30,8 @@ from ontodex.serve.run_view import RunView
 from ontodex.serve.service import ServeConfig, Service
 from ontodex.serve.traces import Traces
 from ontodex.types import Corpus, Doc
+from patience import PATIENCE
 
-PATIENCE = 120  # seconds to wait for an answer: the machine may be busy with other tests
 ONTOLOGY = build_ontology(
     [
         Concept("nature", {"en": "Nature", "de": "Natur"}),

@@ -19,6 +19,7 @@ from ontodex.serve.http_protocol import (
     BoundedHttpProtocol,
     reserve_descriptors,
 )
+from patience import PATIENCE
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 LAST = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
@@ -32,9 +33,6 @@ async def app(scope, receive, send):
         piece = b"x" * (LARGE // 500) if large else b"hello"
         await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
-
-
-PATIENCE = 120  # seconds: the machine may be busy with other tests
 
 
 @pytest.fixture
@@ -68,8 +66,8 @@ def port(serve) -> int:
 @pytest.fixture
 def hasty(serve, monkeypatch) -> uvicorn.Server:
     """A server whose limits of time are short, for clients that it must cut off."""
-    monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.3)
-    monkeypatch.setattr(http_protocol, "WRITE_SECONDS", 0.3)
+    monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 1.0)
+    monkeypatch.setattr(http_protocol, "WRITE_SECONDS", 1.0)
     return serve()
 
 

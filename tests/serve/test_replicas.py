@@ -15,6 +15,7 @@ import requests
 from ontodex.runs.update import update_run
 from ontodex.runs.versions import name_version
 from ontodex.types import Corpus, Doc
+from patience import PATIENCE
 
 pytestmark = pytest.mark.slow
 N_REPLICAS = 3
@@ -51,7 +52,9 @@ class BalancedClient:
         body = {"decisions": [{**wanted, "request_id": f"{self.name}-{number}"}]}
         for at, replica in self._turns:
             try:
-                answer = self._session.post(replica.address + "/decisions", json=body, timeout=30)
+                answer = self._session.post(
+                    replica.address + "/decisions", json=body, timeout=PATIENCE
+                )
             except requests.RequestException:
                 self.statuses["none"] += 1
                 continue
@@ -148,4 +151,4 @@ def test_replicas_change_versions_without_a_lost_request(replicas):
     assert {label for _, label in answers} == {"http://e.org/road", "newt"}
     for server in servers:
         server.process.terminate()
-    assert [server.process.wait(30) for server in servers] == [0, 0, 0]
+    assert [server.process.wait(PATIENCE) for server in servers] == [0, 0, 0]

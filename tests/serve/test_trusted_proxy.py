@@ -9,6 +9,7 @@ from header_proxy import run_proxy
 from ontodex.errors import ConfigError
 from ontodex.serve.service import ServeConfig
 from ontodex.serve.trusted_proxy import TrustedProxy, read_network
+from patience import PATIENCE
 
 SECRET = "a-secret-of-the-proxy-alone"
 ADA = {"x-user": "ada"}
@@ -114,14 +115,16 @@ def test_a_session_of_a_proxy_signs_decisions(launch, secret):
     upstream = server.address.removeprefix("http://")
     with run_proxy(upstream, {"s1": "ada@example.org"}, SECRET) as proxy:
         cookies = {"session": "s1"}
-        assert requests.get(proxy + "/me", timeout=30).status_code == 401
-        me = requests.get(proxy + "/me", cookies=cookies, headers=forged, timeout=30)
+        assert requests.get(proxy + "/me", timeout=PATIENCE).status_code == 401
+        me = requests.get(proxy + "/me", cookies=cookies, headers=forged, timeout=PATIENCE)
         assert me.json() == {"name": "ada@example.org", "authentication": "proxy"}
         body = {"documents": [{"text": "trout"}]}
-        added = requests.post(proxy + "/documents", json=body, cookies=cookies, timeout=30)
+        added = requests.post(proxy + "/documents", json=body, cookies=cookies, timeout=PATIENCE)
         assert added.status_code == 201
         wanted = {"decisions": [{"document": 1, "label": "fish", "verdict": "accept"}]}
-        made = requests.post(proxy + "/decisions", json=wanted, cookies=cookies, timeout=30)
+        made = requests.post(proxy + "/decisions", json=wanted, cookies=cookies, timeout=PATIENCE)
         assert [one["user"] for one in made.json()["decisions"]] == ["ada@example.org"]
     no_secret = {"X-Remote-User": "admin"}
-    assert requests.get(server.address + "/me", headers=no_secret, timeout=30).status_code == 401
+    assert (
+        requests.get(server.address + "/me", headers=no_secret, timeout=PATIENCE).status_code == 401
+    )

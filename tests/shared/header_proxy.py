@@ -9,6 +9,8 @@ from http.cookies import SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
+from patience import PATIENCE
+
 
 @contextmanager
 def run_proxy(upstream: str, users: Mapping[str, str], secret: str) -> Iterator[str]:
@@ -28,7 +30,7 @@ def run_proxy(upstream: str, users: Mapping[str, str], secret: str) -> Iterator[
             headers = {k: v for k, v in self.headers.items() if k.lower() not in dropped}
             own = {"X-Remote-User": user, "X-Proxy-Secret": secret, "X-Forwarded-Proto": "https"}
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            connection = http.client.HTTPConnection(upstream, timeout=30)
+            connection = http.client.HTTPConnection(upstream, timeout=PATIENCE)
             connection.request(self.command, self.path, body, headers | own)
             answer = connection.getresponse()
             content = answer.read()

@@ -148,7 +148,7 @@ def test_a_stage_counts_the_time_of_killed_processes(tmp_path):
         os.utime(seen)
     seconds: dict[str, float] = {}
     StageCache(tmp_path, {}, seconds, 1).get_or_train("pass 1", lambda folder: {"a": np.ones(1)})
-    assert seconds["pass 1"] == pytest.approx(200, abs=5), "twice 100"
+    assert seconds["pass 1"] == pytest.approx(200, abs=50), "twice 100"
     StageCache(tmp_path, {}, again := {}, 1).get_or_train("pass 1", lambda folder: {})
     assert again["pass 1"] == pytest.approx(seconds["pass 1"])
 

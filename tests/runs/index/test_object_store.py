@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from index_jobs import ended_within, finish, read_folder, split_input, start
+from patience import PATIENCE
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield "s3://trout"
     finally:
         server.send_signal(signal.SIGINT)
-        server.wait(timeout=30)
+        server.wait(timeout=PATIENCE)
 
 
 @pytest.mark.slow

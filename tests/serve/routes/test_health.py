@@ -30,4 +30,4 @@ def test_the_service_is_ready_until_it_stops(client):
 
 def test_the_start_time_has_full_precision(client):
     started = re.findall(r"^ontodex_start_time_seconds (\S+)$", client.get("/metrics").text, re.M)
-    assert 0 <= time.time() - float(started[0]) < 60
+    assert 0 <= time.time() - float(started[0]) < 3600
