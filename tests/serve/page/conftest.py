@@ -232,6 +232,22 @@ class Curator:
         selected = "#right:not([aria-busy]) [aria-selected=true]"
         self.page.wait_for_selector(selected, state="attached")  # a phone shows one tab
 
+    def assert_accessible(self, state: str) -> None:
+        """Check that axe finds nothing, and that nothing is wider than the screen."""
+        axe = pytest.importorskip(
+            "axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python"
+        )
+        # The report is a page of its own, and its sandbox keeps axe out of it.
+        results = axe.Axe().run(self.page, context={"exclude": ["iframe"]})
+        found = [
+            (each["id"], [node["html"][:200] for node in each["nodes"]])
+            for each in results.response["violations"]
+        ]
+        assert found == [], state
+        widths = "[document.documentElement.scrollWidth, window.innerWidth]"
+        shown, available = self.page.evaluate(widths)
+        assert shown <= available, state
+
     @property
     def concept(self) -> str:
         """The name of the concept under the cursor."""

@@ -262,8 +262,9 @@ def test_two_vocabularies_never_mix(browse, serve, waters_run, sample_runs):
     assert ada.concept == "Fish"
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_two_people_are_shown_side_by_side_with_their_agreement(
-    browse, serve, waters_run, tmp_path
+    browse, serve, waters_run, tmp_path, theme
 ):
     file = str(tmp_path / "keys.tsv")
     add = [sys.executable, "-m", "ontodex", "keys", "add", file]
@@ -276,7 +277,8 @@ def test_two_people_are_shown_side_by_side_with_their_agreement(
     address = serve([waters_run], "--keys", file)
     people = {}
     for name, key in keys.items():
-        people[name] = browse(address, expected="401")
+        people[name] = browse(address, theme=theme, expected="401")
+        people[name].assert_accessible("sign in")
         people[name].page.fill("#sign-in-key", key)
         people[name].press("Enter")
         people[name].sees("#start h2")
@@ -294,6 +296,7 @@ def test_two_people_are_shown_side_by_side_with_their_agreement(
     bob.wait_for("() => document.querySelectorAll('#people td').length === 4")
     assert bob.page.inner_text("#agreement") == "agreement with ada: 67 %"
     assert bob.page.locator("#people td .quiet, #people td.quiet").count() == 1
+    bob.assert_accessible("people")
 
 
 @pytest.mark.parametrize(
