@@ -3,13 +3,14 @@
     python bench/screenshots.py runs/linear
 
 RUN is an evaluated run of the sample: `ontodex data get sample DATA`, `ontodex train --model
-linear`, `ontodex evaluate`.
+linear`, `ontodex evaluate`. A run with a vocabulary in three languages is trained here.
 Needs playwright, chromium, pillow and the fonts of the page (fonts-inter, fonts-noto-core).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shutil
 import subprocess
@@ -31,6 +32,23 @@ Samples in houses from before 1950 showed lead above the limit. Owners can claim
 a new service pipe, and schools were tested during the holidays. A drought warning in August cut \
 household use by a tenth."""
 ADDED = "Household water use"
+
+# English, German and Finnish names of concepts, and the concept above each.
+WATERS = {
+    "water": ("Waters", "Gewässer", "Vedet", ""),
+    "river": ("Rivers", "Flüsse", "Joet", "water"),
+    "lake": ("Lakes", "Seen", "Järvet", "water"),
+    "animal": ("Animals", "Tiere", "Eläimet", ""),
+    "fish": ("Fishes", "Fische", "Kalat", "animal"),
+    "bird": ("Birds", "Vögel", "Linnut", "animal"),
+}
+GERMAN = {
+    ("fish", "river"): "Forellen laichen im kühlen Oberlauf der Flüsse, wenn der Kies sauber ist.",
+    ("fish", "lake"): "Barsche und Hechte stehen im Schilf der Seen und jagen kleine Fische.",
+    ("bird", "lake"): "Im Herbst rasten Enten und Schwäne auf den Seen im flachen Land.",
+    ("river",): "Das Hochwasser der Flüsse spült Sand und Geröll aus den Bergen herab.",
+    ("bird",): "Zugvögel wie Stare und Schwalben sammeln sich auf Dächern und Drähten.",
+}
 N_DOCUMENTS, N_DONE = 12, 4
 
 
@@ -48,6 +66,24 @@ def serve(run: Path, folder: Path) -> Iterator[str]:
             yield re.findall(r"http://\S+", line)[0]
         finally:
             process.terminate()
+
+
+def train_waters(folder: Path) -> Path:
+    """Train a run on German documents with a vocabulary in three languages."""
+    import ontodex
+
+    concepts = [
+        {"id": id_, "names": {"en": en, "de": de, "fi": fi}, "parents": [above] if above else []}
+        for id_, (en, de, fi, above) in WATERS.items()
+    ]
+    (folder / "waters.json").write_text(json.dumps(concepts), encoding="utf-8")
+    docs = [{"text": text, "labels": list(labels)} for labels, text in GERMAN.items()] * 12
+    ontology, out = folder / "waters.json", folder / "waters"
+    run = ontodex.train(
+        "linear", train=docs, dev=docs, ontology=ontology, out=out, language="German"
+    )
+    ontodex.evaluate(run, docs, report=True)
+    return out
 
 
 def fill_queue(page: Any) -> None:
@@ -73,7 +109,7 @@ def decide(page: Any) -> None:
     page.get_by_role("button", name=f"Remove {ADDED}").wait_for()
     page.locator("#tree .predicted .name").first.click()
     page.keyboard.press("Escape")  # puts the focus on the tree
-    page.wait_for_function("document.querySelector('#text mark') !== null")
+    page.wait_for_selector("#text mark")
 
 
 def shoot(page: Any, name: str) -> None:
@@ -82,6 +118,18 @@ def shoot(page: Any, name: str) -> None:
     page.wait_for_timeout(300)
     page.screenshot(path=path)
     Image.open(path).convert("RGB").quantize(128).save(path, optimize=True)
+
+
+def open_phone(browser: Any, address: str, theme: str) -> Any:
+    """Open the suggestions of the first document on a phone."""
+    screen = {"width": 390, "height": 780}
+    phone = browser.new_page(
+        base_url=address, viewport=screen, is_mobile=True, has_touch=True, color_scheme=theme
+    )
+    phone.goto("/#/document=1")
+    phone.click("#tab-suggestions")
+    phone.wait_for_selector("#right:not([aria-busy]) [aria-selected=true]")
+    return phone
 
 
 def main() -> None:
@@ -108,13 +156,24 @@ def main() -> None:
         shoot(page, "page-light.png")
         page.keyboard.press("t")
         shoot(page, "page-dark.png")
-        phone = browser.new_page(
-            base_url=address, viewport={"width": 390, "height": 780}, is_mobile=True, has_touch=True
+        shoot(open_phone(browser, address, "light"), "page-phone.png")
+        shoot(open_phone(browser, address, "dark"), "page-phone-dark.png")
+        browser.close()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serve(train_waters(Path(folder)), Path(folder)) as address,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"))
+        page = browser.new_page(
+            base_url=address, viewport={"width": 1280, "height": 640}, locale="de-DE"
         )
-        phone.goto("/#/document=1")
-        phone.click("#tab-suggestions")
-        phone.wait_for_selector("#right:not([aria-busy]) [aria-selected=true]")
-        shoot(phone, "page-phone.png")
+        page.goto("/")
+        text = " ".join(list(GERMAN.values())[:2])
+        page.request.post("/documents", data={"documents": [{"title": "Fische", "text": text}]})
+        page.goto("/#/document=1")
+        page.wait_for_selector("#text mark")
+        shoot(page, "page-german.png")
         browser.close()
 
 
