@@ -43,7 +43,7 @@ from ontodex.models.levelwise.thresholds import (
 from ontodex.ontology.levels import compute_label_ancestors, compute_label_levels
 from ontodex.runs.run import Run, load
 from ontodex.types import Corpus, LabelSpace, Ranking
-from ontodex.types.loop_config import LoopConfig
+from ontodex.types.loop_config import NetworkLoopConfig
 
 RANKS = 100
 ROWS: dict[str, dict[str, Any]] = {  # constants of the pointer generator
@@ -85,7 +85,7 @@ def main() -> None:
         config = AttentiveLevelsConfig(
             merge="threshold" if row == "union" else "pointer",
             pointer=pointer,
-            train=LoopConfig(seed=arguments.seed),
+            train=NetworkLoopConfig(seed=arguments.seed),
         )
         began = time.monotonic()
         is_shifted = arguments.train is not None
