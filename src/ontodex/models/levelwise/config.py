@@ -39,7 +39,7 @@ class PointerConfig:
     FORMER: ClassVar[tuple[str, ...]] = ("train",)
     # The pointer generator reads predictions that reach this share of their OFO threshold.
     candidate_threshold_ratio: ClassVar[float] = 1.0
-    candidate_odds: ClassVar[str] = "plain"
+    candidate_odds: ClassVar[str] = "plain"  # runs that shifted logits by thresholds are refused
     order: ClassVar[str] = "any"  # in which labels are emitted: any, or that of the targets
     dropout: ClassVar[float] = 0.3  # of label vectors, encoder states and the vocabulary layer
     coverage_weight: ClassVar[float] = 0.1  # weight of the coverage loss
