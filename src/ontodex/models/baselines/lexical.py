@@ -32,7 +32,7 @@ from ontodex.io.files import write_text
 from ontodex.io.json_schema import read_table
 from ontodex.io.tensors import TensorSpec, load_tensors, save_tensors
 from ontodex.models.baselines.name_trie import ConceptNames, Ints, Spelling, Stem
-from ontodex.models.product_regression import ProductRegression
+from ontodex.models.consensus.product_regression import ProductRegression
 from ontodex.ontology.graph import compute_depths
 from ontodex.types import Corpus, Doc, LabelSpace, Ontology, Ranking
 from ontodex.types.answers import Span
