@@ -178,7 +178,7 @@ def _import_libraries() -> None:
 def _cache_ontologies() -> None:
     """Parse an ontology once: most mutants leave it as it is, and it takes half of the time."""
     known: dict[bytes, Any] = {}
-    for name in ("ontodex.runs.run", "ontodex.models.consensus"):
+    for name in ("ontodex.runs.run", "ontodex.models.consensus.system"):
         module: Any = importlib.import_module(name)
         read = module.read_ontology
 

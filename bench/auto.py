@@ -28,9 +28,9 @@ from ontodex.corpora.datasets import get
 from ontodex.corpora.open import open_corpus
 from ontodex.corpora.split import set_aside, split_by_hash
 from ontodex.evaluation.ranking import Metric, f1, ndcg, precision, score_documents
-from ontodex.models.consensus import Consensus
-from ontodex.models.joins import JOINS
-from ontodex.models.reranker import LabelCounts
+from ontodex.models.consensus.joins import JOINS
+from ontodex.models.consensus.reranker import LabelCounts
+from ontodex.models.consensus.system import Consensus
 from ontodex.ontology.open import read_ontology
 from ontodex.types import Corpus, LabelSpace, Ontology, Ranking
 

@@ -7,7 +7,6 @@ python bench/code_shape.py suggest RUN TEXT   runs a command, and lists the file
 from __future__ import annotations
 
 import ast
-import dataclasses
 import inspect
 import sys
 import threading
@@ -21,7 +20,8 @@ import numpy as np
 
 from ontodex.cli import main as run_command
 from ontodex.io.tables import format_markdown
-from ontodex.models import MODELS, find_model
+from ontodex.models import MODELS
+from ontodex.runs.settings_reference import find_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "ontodex"
@@ -32,13 +32,6 @@ def function_lengths(path: Path) -> Iterator[int]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield (node.end_lineno or node.lineno) - node.lineno + 1
-
-
-def count_settings(settings: type) -> int:
-    """Count the settings of a dataclass, those of the tables inside it too."""
-    default = settings()
-    inner = [getattr(default, field.name) for field in dataclasses.fields(default)]
-    return sum(count_settings(type(v)) if dataclasses.is_dataclass(v) else 1 for v in inner)
 
 
 def has_own_tests(module: Path) -> bool:
@@ -78,7 +71,7 @@ def print_tables() -> None:
     lengths = np.array([length for path in paths for length in function_lengths(path)])
     percentiles = [int(np.percentile(lengths, share)) for share in (50, 90, 100)]
     mirrored = [has_own_tests(path) for path in paths if not path.stem.startswith("__")]
-    settings = {name: count_settings(find_model(name).Config) for name in MODELS}
+    settings = {name: len(find_settings(name)) for name in MODELS}
     tables = [
         [["folder", "files"], *([folder, str(n)] for folder, n in sorted(folders.items()))],
         [

@@ -38,8 +38,8 @@ from ontodex.evaluation.auc import auc_by_occurrence
 from ontodex.evaluation.metrics import evaluate
 from ontodex.evaluation.ranking import f1, score_documents
 from ontodex.evaluation.significance import overlap
-from ontodex.models.consensus import Consensus
-from ontodex.models.reranker import LabelCounts
+from ontodex.models.consensus.reranker import LabelCounts
+from ontodex.models.consensus.system import Consensus
 from ontodex.ontology.open import read_ontology
 from ontodex.runs.run import load
 from ontodex.types import Corpus, LabelSpace, Ranking

@@ -64,12 +64,11 @@ CONSTANTS: dict[str, dict[str, Any]] = {
     "all-documents": {"merge": "pointer", "documents": "all"},
     "balanced": {"merge": "pointer", "categories": "balanced"},
     "averaged": {"merge": "pointer", "average_passes": True},
-    "anew": {"merge": "pointer", "pass2_init": "scratch"},
+    "from-scratch": {"merge": "pointer", "pass2_init": "scratch"},
     "ordered": {
         "merge": "pointer",
         "pointer": {"order": "forward", "length_reward": True, "candidate_threshold_ratio": 0.4},
     },
-    "odds": {"merge": "pointer", "pointer": {"candidate_odds": "threshold"}},
     # As many epochs of pass 1 as `full` has in both passes.
     "longer": {"inputs": "words+keywords", "merge": "threshold", "train": {"epochs": 54}},
 }
@@ -77,7 +76,6 @@ ATTENTIVE: dict[str, dict[str, Any]] = {  # our variant
     "attentive": {},
     "attentive-keywords": {"reads_levels": False, "merge": "threshold"},
     "attentive-last": {"average_passes": False},
-    "attentive-odds": {"pointer": {"candidate_odds": "threshold"}},
     "attentive-threshold": {"merge": "threshold"},
     "attentive-sampling": {"merge": "sampling"},
     "attentive-flat": {"max_level": 1, "merge": "threshold"},
@@ -266,6 +264,7 @@ def list_choices(config: LevelsConfig) -> Table:
     pointer = {**list_constants(type(config.pointer)), **vars(config.pointer)}
     del pointer["train"]
     own = {**list_constants(type(config)), **dataclasses.asdict(config), "pointer": pointer}
+    del own["languages"]  # no choice of a row
     return {name: own[name] for name in sorted(own)}
 
 

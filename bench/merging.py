@@ -1,7 +1,7 @@
 """Ablation of the settings of the pointer generator on the predictions of any run.
 
-    python bench/merging.py RUN dev.jsonl --max-level 4 --rows paper forward share odds
-    python bench/merging.py RUN dev.jsonl --max-level 4 --rows share odds --train train.jsonl
+    python bench/merging.py RUN dev.jsonl --max-level 4 --rows paper forward share
+    python bench/merging.py RUN dev.jsonl --max-level 4 --rows share --train train.jsonl
 
 The ranking of the run replaces the predictions of the levels. The run must not have been trained on
 the corpus: two thirds of it train thresholds and pointer generator, a sixth is dev, and a sixth is
@@ -43,7 +43,7 @@ from ontodex.models.levelwise.thresholds import (
 from ontodex.ontology.levels import compute_label_ancestors, compute_label_levels
 from ontodex.runs.run import Run, load
 from ontodex.types import Corpus, LabelSpace, Ranking
-from ontodex.types.loop_config import LoopConfig
+from ontodex.types.loop_config import NetworkLoopConfig
 
 RANKS = 100
 ROWS: dict[str, dict[str, Any]] = {  # constants of the pointer generator
@@ -51,7 +51,6 @@ ROWS: dict[str, dict[str, Any]] = {  # constants of the pointer generator
     "paper": {"order": "any", "candidate_threshold_ratio": 1.0, "length_reward": False},
     "forward": {"candidate_threshold_ratio": 1.0},
     "share": {},
-    "odds": {"candidate_odds": "threshold"},
     "label": {"unit": "label"},
 }
 
@@ -85,7 +84,7 @@ def main() -> None:
         config = AttentiveLevelsConfig(
             merge="threshold" if row == "union" else "pointer",
             pointer=pointer,
-            train=LoopConfig(seed=arguments.seed),
+            train=NetworkLoopConfig(seed=arguments.seed),
         )
         began = time.monotonic()
         is_shifted = arguments.train is not None

@@ -22,7 +22,7 @@ import numpy as np
 from claims import RESULTS, SEEDS, measure_documents
 from consensus import Kept, Member
 from ontodex.corpora.open import open_corpus
-from ontodex.models.consensus import Consensus
+from ontodex.models.consensus.system import Consensus
 from ontodex.runs.run import load
 from ontodex.types import Corpus, LabelSpace, Ranking
 from papers_collect import open_gold, unpack_ranking

@@ -118,8 +118,8 @@ def run(job: Job, folder: Path, out: Path, overrides: list[str]) -> None:
     line["levels"] = {str(level.number): len(level) for level in system.levels}
     line["curves"] = system.curves
     line["epochs"] = read_log(system.work / "log.jsonl")
-    if system.merging is not None and system.merging.pointer is not None:
-        line["pointer is trained"] = system.merging.pointer.is_trained
+    if system.merging is not None and system.merging.pointer_is_trained is not None:
+        line["pointer is trained"] = system.merging.pointer_is_trained
     arrays: dict[str, Numbers] = {}
     for part in ("dev", "test"):
         line[part] = measure(system, corpora[part], labels, part, arrays)

@@ -21,11 +21,11 @@ from torch import Tensor
 
 from ontodex.corpora.open import open_corpus
 from ontodex.features.vocabulary import EncodedTexts
+from ontodex.models.consensus.member_selection import measure_ndcg
 from ontodex.models.layers.bert import Bert
 from ontodex.models.layers.label_attention import LabelReadOut
 from ontodex.models.layers.packed import pack
 from ontodex.models.layers.ragged import Ragged
-from ontodex.models.member_selection import measure_ndcg
 from ontodex.models.network_training import compute_log_odds
 from ontodex.models.pretrained import load_encoder
 from ontodex.types import Corpus, LabelSpace, Ranking

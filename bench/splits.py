@@ -31,7 +31,7 @@ from ontodex.corpora.open import open_corpus
 from ontodex.evaluation.ranking import ndcg, precision, score_documents
 from ontodex.io.files import open_atomic, write_text
 from ontodex.models import find_model
-from ontodex.models.consensus import Consensus
+from ontodex.models.consensus.system import Consensus
 from ontodex.models.interface import Refits
 from ontodex.runs.recipe import train as train_run
 from ontodex.types import Corpus, LabelSpace, Ranking

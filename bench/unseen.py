@@ -26,10 +26,10 @@ import numpy as np
 
 from consensus import Kept, Member
 from ontodex.corpora.open import open_corpus
-from ontodex.models.consensus import Consensus
-from ontodex.models.joins import JOINS
-from ontodex.models.member_selection import measure_ndcg
-from ontodex.models.reranker import LabelCounts
+from ontodex.models.consensus.joins import JOINS
+from ontodex.models.consensus.member_selection import measure_ndcg
+from ontodex.models.consensus.reranker import LabelCounts
+from ontodex.models.consensus.system import Consensus
 from ontodex.runs.run import Run, load
 from ontodex.types import Corpus, LabelSpace, Ranking
 

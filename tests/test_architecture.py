@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import ontodex
+from ontodex.models import MODELS
+from ontodex.runs.settings_reference import find_settings
 
 PACKAGE = Path(ontodex.__file__).parent
 ROOT = PACKAGE.parent.parent
@@ -44,8 +46,9 @@ ARROWS: dict[str, set[str]] = {
     "evaluation": BASE,
     "models": BASE | {"ontology", "features", "training", "decide", "evaluation"},
     "models.kernels": BASE | {"models.layers"},
-    "models.members": BASE | {"models", "ontology", "runs.folder"},
-    "models.consensus": BASE | {"models", "ontology", "decide", "runs.folder"},
+    "models.consensus": BASE | {"models", "decide", "evaluation"},
+    "models.consensus.members": BASE | {"models", "ontology", "runs.folder"},
+    "models.consensus.system": BASE | {"models", "ontology", "decide", "runs.folder"},
     "models.migrated": BASE | {"models", "ontology"},
     "runs": BASE | {"models", "corpora"},
     "runs.folder": BASE | {"corpora.field_mapping"},
@@ -63,7 +66,7 @@ ARROWS: dict[str, set[str]] = {
     "runs.migrate": BASE | {"features.token_config", "models", "ontology", "decide", "runs"},
     "runs.tune": BASE | {"corpora", "ontology.open", "models", "runs"},
     "runs.settings_reference": BASE | {"models", "decide", "runs.settings"},
-    "runs.export": BASE | {"features.token_config", "features.tokens", "models.baselines.linear",
+    "runs.export": BASE | {"features.tokens", "models.baselines.linear",
                            "runs"},
     "runs.update": BASE | {"corpora", "models.interface", "runs"},
     "runs.evaluate": BASE | {"corpora", "ontology", "models.interface", "evaluation", "runs"},
@@ -291,6 +294,15 @@ def test_test_files_mirror_the_modules():
     own = {path for path in found if path.parts[0] not in ("attack", "bench", "tools")}
     mirrored = {path for path in own if (PACKAGE / path.parent / f"{path.name[5:]}.py").exists()}
     assert {path.as_posix() for path in own - mirrored} == SUITES
+
+
+MOST_SETTINGS, MOST_OF_LEVELWISE = 30, 40
+
+
+def test_no_system_has_more_settings_than_a_user_can_read():
+    counts = {name: len(find_settings(name)) for name in MODELS}
+    most = {"levelwise": MOST_OF_LEVELWISE}
+    assert {n: count for n, count in counts.items() if count > most.get(n, MOST_SETTINGS)} == {}
 
 
 FOLDERS = ("src", "attack", "bench", "tools")

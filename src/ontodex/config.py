@@ -29,6 +29,10 @@ T = TypeVar("T")
 Table = dict[str, Any]
 MAX_BYTES = 1_000_000  # of a TOML file
 
+# Metadata of a field that belongs to the settings of a system, and that training decides: it is no
+# setting of a user, and config.toml does not have it.
+RESOLVED = {"resolved": True, "stored": False}
+
 MAX_INT = 2**53  # of a setting
 MAX_WIDTH = 2**20  # of a layer
 

@@ -78,7 +78,7 @@ class OntodexClassifier(Classifier, Estimator):  # type: ignore[misc]
         documents = self._learn_kind(X)
         validation.check_consistent_length(documents, gold)
         corpus = as_corpus(documents, gold)
-        chosen = chosen.read_languages(find_corpus_languages((), corpus))
+        chosen = chosen.read_languages(find_corpus_languages(chosen.train.languages, corpus))
         train, dev = set_aside(corpus)
         labels = LabelSpace.of(train)
         if labels.n_seen == 0:

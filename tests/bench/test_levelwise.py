@@ -83,20 +83,22 @@ def job(bench: ModuleType, row: str, seed: int = 1) -> Any:
 
 
 def test_rows_share_the_passes_that_are_trained_alike(bench):
-    rows = ("full", "label", "anew", "words", "max")
+    rows = ("full", "label", "from-scratch", "words", "max")
     passes = {row: job(bench, row).passes for row in rows}
     assert passes["label"] == passes["full"]
-    assert len(passes["anew"] & passes["full"]) == 1, "pass 1"
+    assert len(passes["from-scratch"] & passes["full"]) == 1, "pass 1"
     assert not passes["full"] & (passes["words"] | passes["max"])
     assert not job(bench, "full", seed=2).passes & passes["full"], "another seed, another training"
 
 
 def test_of_rows_that_share_a_pass_the_first_starts_alone(bench):
-    full, label, anew, words = (job(bench, row) for row in ("full", "label", "anew", "words"))
+    full, label, scratch, words = (
+        job(bench, row) for row in ("full", "label", "from-scratch", "words")
+    )
     assert bench.find_free_job([full, label], [], set()) is full
-    assert bench.find_free_job([label, anew, words], [full], set()) is words
-    assert bench.find_free_job([label, anew], [full], set()) is None
-    assert bench.find_free_job([anew], [label], full.passes) is anew, "pass 1 is there"
+    assert bench.find_free_job([label, scratch, words], [full], set()) is words
+    assert bench.find_free_job([label, scratch], [full], set()) is None
+    assert bench.find_free_job([scratch], [label], full.passes) is scratch, "pass 1 is there"
     again = job(bench, "attentive"), job(bench, "attentive-last")
     assert bench.find_free_job(again[1:], again[:1], set()) is None, "both passes are shared"
 

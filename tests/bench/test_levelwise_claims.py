@@ -123,7 +123,8 @@ def test_rare_labels_are_not_helped_by_more_predictions_alone(claims, tmp_path):
 
 def test_the_rows_of_the_tables_are_all_that_the_claims_name(bench, tables, claims, tmp_path):
     levels = {"1": level(40, 50)}
-    for row in (*bench.ROWS, "attention"):  # of version 0.1: attention over pooled streams
+    # Of earlier versions: attention over pooled streams, and logits shifted by thresholds.
+    for row in (*bench.ROWS, "attention", "logit-shift", "attentive-logit-shift"):
         text = json.dumps(result(row, 1, 50, levels, levels))
         (tmp_path / f"{row}-1.json").write_text(text)
     results = tables.read_results(tmp_path)
@@ -168,7 +169,7 @@ def test_the_short_list_of_claims_has_the_figures_of_the_long_one(place, corpus)
         (
             "medline",
             "pass 2 continued beats pass 2 from scratch: **held** (one seed, 1): "
-            "MiF 39.56 of `full`, 39.17 of `anew`",
+            "MiF 39.56 of `full`, 39.17 of `from-scratch`",
         ),
     ],
 )

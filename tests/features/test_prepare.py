@@ -87,7 +87,7 @@ def test_selections_of_a_prepared_corpus_have_their_tokens(corpora, tmp_path):
 def test_other_token_settings_than_prepared_are_an_error_that_says_so(corpora, tmp_path):
     carried = prepare(corpora, tmp_path / "out", PrepareConfig())
     with pytest.raises(DataError, match="prepared without its text"):
-        tokenise_corpus(carried["train"], PrepareConfig(lower=False))
+        tokenise_corpus(carried["train"], PrepareConfig(punctuation=True))
 
 
 def test_settings_that_need_more_than_was_prepared_are_refused(corpora, tmp_path):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ontodex.errors import ConfigError, DataError
 from ontodex.features import cache
-from ontodex.features.token_config import TokenConfig
+from ontodex.features.token_config import CasedTokenConfig, TokenConfig
 from ontodex.features.tokens import (
     MAX_LETTERS,
     Tokens,
@@ -26,9 +26,8 @@ from ontodex.features.tokens import (
 from ontodex.types import Corpus, Doc
 
 SHAPES = st.builds(
-    TokenConfig,
-    lower=st.booleans(),
-    numbers=st.booleans(),
+    lambda cls, **settings: cls(**settings),
+    st.sampled_from([TokenConfig, CasedTokenConfig]),
     punctuation=st.booleans(),
     stop_words=st.sampled_from(["", "en", "fr"]),
 )
@@ -65,8 +64,7 @@ def test_words_are_runs_of_letters_and_digits_in_any_script(text, tokens):
 
 def test_settings_decide_what_is_kept():
     text = "The 12 Ideas, of 1960s"
-    assert tokenise(text, TokenConfig(lower=False)) == ["The", "12", "Ideas", "of", "1960s"]
-    assert tokenise(text, TokenConfig(numbers=False)) == ["the", "ideas", "of", "1960s"]
+    assert tokenise(text, CasedTokenConfig()) == ["The", "12", "Ideas", "of", "1960s"]
     assert tokenise(text, TokenConfig(stop_words="en")) == ["12", "ideas", "1960s"]
     assert tokenise("a, b_c.", TokenConfig(punctuation=True)) == ["a", ",", "b", "_", "c", "."]
 

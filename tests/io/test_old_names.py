@@ -56,3 +56,9 @@ def test_every_row_leads_to_a_setting_that_exists():
                 table, holder = table[step], getattr(holder, step)
             is_former = hasattr(holder, last) or last in getattr(holder, "FORMER", ())
             assert last in table or is_former, f"{row.new} of {system}"
+
+
+def test_languages_of_a_model_table_are_those_of_the_training(caplog):
+    settings = resolve({"model": {"name": "knn", "languages": ["fi"]}})
+    assert settings.train.languages == ("fi",)
+    assert "model.languages is now train.languages" in caplog.text

@@ -46,3 +46,22 @@ def test_an_experiment_given_as_settings_is_called_one() -> None:
     with pytest.raises(ConfigError, match=r"there is no table \[title\]") as error:
         resolve({"title": "a title", "systems": [{"name": "floor"}]})
     assert "ontodex experiment FILE" in error.value.hint
+
+
+def test_a_removed_setting_of_the_training_is_left_out_with_a_warning(caplog):
+    loop = {"final_lr_ratio": 0.5, "optimizer": "sgd", "lr": 0.01}
+    settings = resolve({"model": {"name": "attentive", "train": loop}}).model
+    assert (settings.train.final_lr_ratio, settings.train.lr) == (0.02, 0.01)
+    assert "removed are left out: model.train.final_lr_ratio, model.train.optimizer" in caplog.text
+
+
+def test_a_removed_setting_of_the_answers_is_refused_with_another_value():
+    assert resolve({"model": {"name": "knn", "lower": True}}).model.lower
+    with pytest.raises(ConfigError, match="lower was removed; it is always True here"):
+        resolve({"model": {"name": "knn", "lower": False}})
+
+
+def test_languages_that_a_training_found_are_not_stored_as_settings():
+    settings = resolve({"model": {"name": "knn"}}).read_languages(("fi",))
+    assert settings.model.languages == ("fi",)
+    assert "languages" not in settings.tables()["model"]

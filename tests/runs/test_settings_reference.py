@@ -5,6 +5,7 @@ from typing import Literal
 
 import pytest
 
+from ontodex.config import RESOLVED
 from ontodex.errors import ConfigError
 from ontodex.models import MODELS
 from ontodex.runs.settings_reference import find_settings, format_settings, list_settings
@@ -26,6 +27,7 @@ class Outer(Base):
     # on two lines.
     kind: Literal["one", "two"] = "one"
     names: tuple[str, ...] = ()  # some names
+    found: int = field(default=0, metadata=RESOLVED)  # no user sets it
     inner: Inner = field(default_factory=lambda: Inner(rate=0.5))
 
 

@@ -81,6 +81,7 @@ class PrepareConfig(LabelGraphConfig, PhraseConfig, WindowConfig, TokenConfig):
 
     encoder: str = field(default="", metadata={"path": True})  # also write the word pieces of it
 
+    languages: tuple[str, ...] = ()  # of the documents, for `own`
     min_count: int = 2  # rarer words of training are merged into one unknown token
     max_length: int = 0  # first tokens of each document that are kept; 0 = all
     phrases: bool = False  # extract keyword phrases

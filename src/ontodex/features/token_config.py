@@ -7,10 +7,10 @@ in its place. In a corpus of several languages each document has the reading of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar
 
-from ontodex.config import check_range
+from ontodex.config import RESOLVED, check_range
 from ontodex.features.cache import pick_settings
 from ontodex.features.languages import (
     LANGUAGES,
@@ -31,13 +31,15 @@ class TokenConfig:
     """Settings of the tokeniser. A system's settings inherit these."""
 
     fields: tuple[str, ...] = ()  # text fields to read, in this order; none = all
-    lower: bool = True  # convert to lower case
-    numbers: bool = True  # keep tokens that are only digits
     punctuation: bool = False  # keep each punctuation mark as a token
     stop_words: str = ""  # drop those of a language (en, de, fi ...), or of each document's own
     lemmas: str = ""  # replace words by their lemmas (simplemma): a language, or own
     title_weight: int = 1  # times that the first of several fields is read
-    languages: tuple[str, ...] = ()  # of the documents, for `own`; [train] languages sets them
+    # Of the documents, for `own`. [train] languages or a guess decides; no user sets it here.
+    languages: tuple[str, ...] = field(default=(), metadata=RESOLVED)
+
+    lower: ClassVar[bool] = True  # convert to lower case
+    numbers: ClassVar[bool] = True  # keep tokens that are only digits
 
     def __post_init__(self) -> None:
         check_range(self, 1, 100, "title_weight")
@@ -47,6 +49,19 @@ class TokenConfig:
         for language in self.languages:
             if language not in LANGUAGES:
                 raise ValueError(f"languages takes codes such as en or fi, not {language!r}")
+
+
+@dataclass(frozen=True)
+class CasedTokenConfig(TokenConfig):
+    """Settings of a tokeniser that keeps capitals."""
+
+    lower: ClassVar[bool] = False
+
+
+def describe_tokens(config: TokenConfig) -> dict[str, Any]:
+    """Return everything that shapes the tokens, constants too, as JSON values."""
+    constants = {"lower": config.lower, "numbers": config.numbers}
+    return {**constants, **pick_settings(TokenConfig, config)}
 
 
 def read_in_language(config: TokenConfig, language: str) -> TokenConfig:
@@ -61,7 +76,8 @@ def read_in_language(config: TokenConfig, language: str) -> TokenConfig:
     if config.lemmas == OWN:
         has_own = language and language not in FEW_FORMS and has_lemmas(language)
         settings["lemmas"] = language if has_own else ""
-    return TokenConfig(**settings | {"languages": ()})
+    reading = TokenConfig if config.lower else CasedTokenConfig
+    return reading(**settings | {"languages": ()})
 
 
 def list_readings(config: TokenConfig) -> list[TokenConfig]:

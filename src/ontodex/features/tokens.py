@@ -22,9 +22,14 @@ from numpy.typing import NDArray
 
 from ontodex.config import suggest
 from ontodex.errors import ConfigError, DataError
-from ontodex.features.cache import Parts, find_parts, load_or_compute, pick_settings
+from ontodex.features.cache import Parts, find_parts, load_or_compute
 from ontodex.features.languages import STOP_WORDS, load_lemmatiser
-from ontodex.features.token_config import TokenConfig, choose_reading, list_readings
+from ontodex.features.token_config import (
+    TokenConfig,
+    choose_reading,
+    describe_tokens,
+    list_readings,
+)
 from ontodex.features.token_patterns import INVISIBLE, choose_pattern
 from ontodex.types import Corpus, Doc
 
@@ -42,8 +47,6 @@ def _make_normaliser(config: TokenConfig) -> Callable[[str], str]:
     invisible = dict.fromkeys(map(ord, INVISIBLE))
 
     def normalise(raw: str) -> str:
-        if not config.numbers and raw.isnumeric():
-            return ""
         word = raw[:MAX_LETTERS]
         if not word.isascii():
             if len(word) == 1 and unicodedata.category(word)[0] in "CM":
@@ -271,7 +274,7 @@ def check_count(tokens: Tokens, min_count: int, setting: str) -> None:
 def tokens_recipe(config: TokenConfig) -> dict[str, Any]:
     """Return the settings that shape the tokens: their cache key besides the text."""
     readings = list_readings(config)
-    settings = pick_settings(TokenConfig, config if len(readings) > 1 else readings[0])
+    settings = describe_tokens(config if len(readings) > 1 else readings[0])
     if not settings["languages"]:  # folders that were prepared by version 0.1 have no such setting
         del settings["languages"]
     if settings["title_weight"] == 1:  # nor this one

@@ -55,6 +55,7 @@ LAYERED = ("attentionxml", "xmlrnn", "lightattention", "attentive-tree")  # widt
 RENAMED: tuple[Renamed, ...] = (
     Renamed("decide.rule", "decide.rule", values={"top": "top-k"}),
     Renamed("decide.top", "decide.top_k"),
+    Renamed("model.languages", "train.languages"),
     *(Renamed(f"model.train.{o}", f"model.train.{n}", NETWORKS) for o, n in LOOP_NAMES.items()),
     Renamed("model.reader", "model.word_aggregation", LEVELS),
     Renamed("model.sets", "model.keyword_encoder", LEVELS),

@@ -41,7 +41,7 @@ MODELS = {
     "attentive-levels": "ontodex.models.attentive_levels.system:AttentiveLevelsSystem",
     "rankae": "ontodex.models.rankae.system:RankAESystem",
     "autoencoder": "ontodex.models.autoencoder.system:AutoencoderSystem",
-    "consensus": "ontodex.models.consensus:Consensus",
+    "consensus": "ontodex.models.consensus.system:Consensus",
     "auto": "ontodex.models.auto.system:AutoSystem",
 }
 

@@ -21,8 +21,8 @@ from scipy.sparse import csr_array
 
 from ontodex.errors import ConfigError, RunError
 from ontodex.io.tensors import TensorSpec, load_tensors, save_tensors
+from ontodex.models.consensus.members import Member, copy_member, find_system, read_member
 from ontodex.models.interface import Describes, Explains
-from ontodex.models.members import Member, copy_member, find_system, read_member
 from ontodex.ontology.levels import compute_label_levels
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 from ontodex.types.answers import Illustration, Span

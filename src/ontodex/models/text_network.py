@@ -56,7 +56,7 @@ from ontodex.models.network_training import (
 )
 from ontodex.models.readers import Encoded, Reader, WordReader, find_word_vectors
 from ontodex.types import Corpus, LabelSpace, Ranking
-from ontodex.types.loop_config import LoopConfig
+from ontodex.types.loop_config import LoopConfig, NetworkLoopConfig
 
 if TYPE_CHECKING:
     from ontodex.training.label_shards import LabelShards
@@ -86,7 +86,7 @@ class TextNetworkConfig(WordConfig):
     """Settings of every network over words."""
 
     width: int = 256  # of word vectors; pretrained ones may be narrower, the rest is learned
-    train: LoopConfig = field(default_factory=LoopConfig)
+    train: NetworkLoopConfig = field(default_factory=NetworkLoopConfig)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -45,7 +45,7 @@ from ontodex.evaluation.significance import (
 )
 from ontodex.io import tables
 from ontodex.io.counts import format_count
-from ontodex.models.consensus import Consensus
+from ontodex.models.consensus.system import Consensus
 from ontodex.runs.documents import open_documents
 from ontodex.runs.recipe import train
 from ontodex.runs.run import Run, load, predict

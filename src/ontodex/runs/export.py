@@ -11,7 +11,6 @@ import json
 from pathlib import Path
 
 from ontodex.errors import ConfigError, RunError
-from ontodex.features.token_config import TokenConfig
 from ontodex.features.tokens import tokenise
 from ontodex.io.files import open_atomic, write_text
 from ontodex.models.baselines.linear import LinearSystem
@@ -44,7 +43,7 @@ def export_run(run: Run | str | Path, out: str | Path, to: str = "onnx") -> list
         for column, label in enumerate(run.labels.ids[: run.labels.n_seen])
     ]
     write_text(files[1], "label\tname\n" + "".join(rows))
-    example = {"text": EXAMPLE, "tokens": tokenise(EXAMPLE, TokenConfig(**settings))}
+    example = {"text": EXAMPLE, "tokens": tokenise(EXAMPLE, run.model.config)}
     about = {"settings": settings, "pattern": r"[^\W_]+", "example": example}
     write_text(files[2], json.dumps(about, indent=1, ensure_ascii=False) + "\n")
     return files

@@ -26,9 +26,9 @@ from ontodex.features.token_config import set_languages
 from ontodex.io.files import replace_folder, write_text
 from ontodex.io.temporary import temporary_folder
 from ontodex.models.baselines.lexical import LexicalSystem
-from ontodex.models.consensus import Consensus
+from ontodex.models.consensus.members import Member, read_member
+from ontodex.models.consensus.system import Consensus
 from ontodex.models.interface import Decides
-from ontodex.models.members import Member, read_member
 from ontodex.models.migrated import Migrated
 from ontodex.ontology.diff import OntologyDiff, compare_ontologies
 from ontodex.ontology.open import write_ontology

@@ -53,12 +53,14 @@ def find_settings(name: str) -> list[Setting]:
 
 
 def list_settings(cls: type, given: Any = None, prefix: str = "") -> Iterator[Setting]:
-    """Yield the settings of a dataclass.
+    """Yield the settings of a dataclass that a user chooses.
 
     Those of a nested table follow as `table.key`, with the defaults that the outer table gives.
     """
     hints = get_type_hints(cls)
     for field in dataclasses.fields(cls):
+        if field.metadata.get("resolved"):
+            continue
         default = field.default if field.default is not dataclasses.MISSING else "..."
         if field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()

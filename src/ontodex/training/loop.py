@@ -121,7 +121,12 @@ class Trainer:
         rates: Mapping[str, float] = MappingProxyType({}),
         shards: LabelShards | None = None,
     ) -> None:
-        self.network, self.batches, self.loss, self.config = network, batches, loss, config
+        self.network, self.batches, self.loss, self.config = (
+            network,
+            batches,
+            loss,
+            config.to_loop(),
+        )
         self.score, self.folder, self.title, self.shards = score, folder, title, shards
         self.after_step: Callable[[], None] | None = None
         self.epoch_metrics: Callable[[], Mapping[str, float]] | None = None

@@ -6,7 +6,7 @@ They stand apart from the loop itself, so that loading a trained run imports no 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import ClassVar, Literal
 
 from ontodex.config import check_least, check_range, check_seed, check_shares
@@ -44,7 +44,18 @@ class LoopConfig:
 
     def to_loop(self) -> LoopConfig:
         """Return the settings of the loop; the shorter tables below have the same method."""
-        return self
+        return LoopConfig(**{one.name: getattr(self, one.name) for one in fields(LoopConfig)})
+
+
+@dataclass(frozen=True)
+class NetworkLoopConfig(LoopConfig):
+    """The settings of the loop that users of a network over words choose. No experiment varies the
+    others, so they are constants of a system."""
+
+    FORMER: ClassVar[tuple[str, ...]] = ("optimizer", "final_lr_ratio", "max_grad_norm")
+    optimizer: ClassVar[Literal["adam", "sgd"]] = "adam"  # type: ignore[misc]
+    final_lr_ratio: ClassVar[float] = 0.02  # type: ignore[misc]
+    max_grad_norm: ClassVar[float] = 20.0  # type: ignore[misc]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ontodex.features.token_config import TokenConfig
+from ontodex.features.token_config import CasedTokenConfig, TokenConfig
 from ontodex.features.tokens import tokenise_corpus
 from ontodex.models.baselines.name_trie import (
     ConceptNames,
@@ -30,7 +30,7 @@ ONTOLOGY = build_ontology(
 def find_names(text: str, spelling: Spelling = Spelling()) -> list[tuple[str, str, bool]]:  # noqa: B008
     """Return (words of the text, concept, True inside a longer match)."""
     ids = ONTOLOGY.ids
-    config = TokenConfig(lower=False)
+    config = CasedTokenConfig()
     names = ConceptNames.of(
         ONTOLOGY, {label: i for i, label in enumerate(ids)}, {"en": config}, spelling
     )
@@ -140,7 +140,7 @@ def test_each_distinct_word_of_the_names_is_normalised_once():
             words.append(word)
             return super().normalise(word)
 
-    normalise = CountingSpelling().make_normaliser(TokenConfig(lower=False))
+    normalise = CountingSpelling().make_normaliser(CasedTokenConfig())
     names = ["Lakes and Rivers", "Rivers, Frozen", "frozen lakes", "Lakes and Rivers"]
     forms = [normalise(name) for name in names]
     assert forms == [

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 
 import numpy as np
 import pytest
 from levelwise_planted import CONFIG, DEV, LABELS, TEST, fit_system
-from scipy.special import expit, logit
 
 from ontodex.config import vary
 from ontodex.models.interface import Decides
@@ -43,8 +43,7 @@ def test_the_pointer_generator_predicts_sets_and_shows_its_attention(work):
     for row in range(len(TEST)):
         chosen = set(decided.columns[row][decided.columns[row] >= 0].tolist())
         assert set(ranking.columns[row][: len(chosen)].tolist()) == chosen, "the set comes first"
-    relative = vary(CONFIG.pointer, candidate_odds="threshold")
-    seen = fit_system(work, merge="pointer", pointer=relative).explain_set(TEST[0])
+    seen = merged.explain_set(TEST[0])
     assert seen.coverage.shape[1] == 2
     predicted = {
         column: p
@@ -52,13 +51,11 @@ def test_the_pointer_generator_predicts_sets_and_shows_its_attention(work):
         for column, p in zip(ranking.columns[0], ranking.probabilities[0], strict=True)
     }
     shown = zip(seen.predicted, seen.predicted_probabilities, strict=True)
-    assert all(predicted[column] == p for column, p in shown), "not the odds that the network reads"
+    assert all(predicted[column] == p for column, p in shown)
 
 
-@pytest.mark.parametrize("odds", ["threshold", "plain"])
-def test_the_pointer_generator_reads_plain_odds_or_odds_relative_to_thresholds(work, odds):
-    pointer = vary(CONFIG.pointer, candidate_odds=odds)
-    merged = fit_system(work, merge="pointer", pointer=pointer)
+def test_the_pointer_generator_reads_the_probabilities_of_the_levels(work):
+    merged = fit_system(work, merge="pointer")
     rankings = [r.cut(DEPTH) for r in merged.predict_levels(TEST)[-1]]
     candidates = merged.merging.make_candidates(rankings, merged.thresholds)
     predicted = {
@@ -68,10 +65,7 @@ def test_the_pointer_generator_reads_plain_odds_or_odds_relative_to_thresholds(w
         for column, p in zip(ranking.columns[row], ranking.probabilities[row], strict=True)
     }
     for row, column in np.argwhere(candidates.columns >= 0):
-        label = candidates.columns[row, column]
-        expected = float(predicted[row, label])
-        if odds == "threshold":
-            expected = expit(logit(expected) - logit(merged.thresholds[label]))
+        expected = float(predicted[row, candidates.columns[row, column]])
         assert candidates.probabilities[row, column] == pytest.approx(expected, abs=1e-4)
 
 
@@ -118,4 +112,28 @@ def test_the_rule_with_the_highest_micro_f_on_dev_is_chosen_and_saved(work, tmp_
     assert (again.merging.rule, again.merging.micro_f) == (merging.rule, merging.micro_f)
     np.testing.assert_array_equal(again.decide(TEST).columns, system.decide(TEST).columns)
     about = json.loads((tmp_path / "levelwise.json").read_text())
-    assert about["pointer_is_trained"] in ({"pointer": {True, False}}.get(merging.rule, {None}))
+    assert about["pointer_is_trained"] is again.merging.pointer_is_trained
+    assert about["pointer_is_trained"] in (True, False)
+
+
+def test_a_run_records_an_untrained_pointer_generator_where_dev_chose_another_rule(
+    work, monkeypatch, caplog, tmp_path
+):
+    load = Pointer.load.__func__
+
+    def load_untrained(cls, *args, **kwargs):
+        pointer = load(cls, *args, **kwargs)
+        pointer.is_trained = False
+        return pointer
+
+    monkeypatch.setattr(Pointer, "load", classmethod(load_untrained))
+    monkeypatch.setattr(Pointer, "decode", lambda _, found: Ranking.sort(
+        found.columns, found.probabilities, 0
+    ))  # fmt: skip
+    with caplog.at_level(logging.INFO, logger="ontodex"):
+        system = fit_system(work, merge="auto")
+    assert system.merging.pointer is None
+    assert "micro-F on dev: pointer (untrained) 0.0" in caplog.text
+    system.save(tmp_path)
+    assert json.loads((tmp_path / "levelwise.json").read_text())["pointer_is_trained"] is False
+    assert type(system).load(tmp_path, LABELS).merging.pointer_is_trained is False

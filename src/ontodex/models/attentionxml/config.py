@@ -7,20 +7,21 @@ from typing import ClassVar
 
 from ontodex.config import MAX_WIDTH, check_least, check_shares, check_widths
 from ontodex.models.text_network import ShardedOutputConfig, TextNetworkConfig
-from ontodex.types.loop_config import LoopConfig
+from ontodex.types.loop_config import NetworkLoopConfig
 
 
-def make_paper_loop() -> LoopConfig:
-    """Return the training of the paper: Adam with a constant learning rate, early stopping."""
-    return LoopConfig(
-        epochs=50,
-        batch_size=40,
-        lr=1e-3,
-        warmup_steps=1,
-        final_lr_ratio=1.0,
-        max_grad_norm=0.0,
-        ema_rate=0.0,
-    )
+@dataclass(frozen=True)
+class PaperLoopConfig(NetworkLoopConfig):
+    """Settings of the paper's training: Adam with a constant learning rate, early stopping."""
+
+    epochs: int = 50  # most passes over the training documents
+    batch_size: int = 40  # documents per step, over all processes
+    lr: float = 1e-3  # learning rate
+    warmup_steps: int = 1  # steps until it is reached; never more than a tenth of all steps
+    ema_rate: float = 0.0  # 1 - decay of the moving average of the weights; 0 = no average
+
+    final_lr_ratio: ClassVar[float] = 1.0
+    max_grad_norm: ClassVar[float] = 0.0
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class AttentionXMLConfig(ShardedOutputConfig, TextNetworkConfig):
     hidden: int = 256  # LSTM units in each direction
     layers: tuple[int, ...] = (256,)  # widths of the fully connected layers, one or two
     dropout: float = 0.5  # of the LSTM's states
-    train: LoopConfig = field(default_factory=make_paper_loop)
+    train: PaperLoopConfig = field(default_factory=PaperLoopConfig)
 
     FORMER: ClassVar[tuple[str, ...]] = ("word_dropout",)
     read_out: ClassVar[str] = "shared"

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ontodex.config import check_least, check_shares, check_widths
 from ontodex.models.layers.words import WordEmbedding
 from ontodex.models.text_network import ShardedOutputConfig, TextNetworkConfig, TextNetworkSystem
-from ontodex.types.loop_config import LoopConfig
+from ontodex.types.loop_config import NetworkLoopConfig
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class XMLCNNConfig(ShardedOutputConfig, TextNetworkConfig):
     bottleneck: int = 512  # units between pooling and labels
     word_dropout: float = 0.2  # of word vectors
     dropout: float = 0.5  # of the bottleneck
-    train: LoopConfig = field(default_factory=LoopConfig)
+    train: NetworkLoopConfig = field(default_factory=NetworkLoopConfig)
 
     def __post_init__(self) -> None:
         super().__post_init__()

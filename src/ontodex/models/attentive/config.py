@@ -8,13 +8,13 @@ from typing import ClassVar
 
 from ontodex.config import check_least, check_shares, check_widths
 from ontodex.models.text_network import ShardedOutputConfig, TextNetworkConfig
-from ontodex.types.loop_config import LoopConfig
+from ontodex.types.loop_config import NetworkLoopConfig
 
 MOST_EPOCHS = 20
 
 
 @dataclass(frozen=True)
-class CorpusLoopConfig(LoopConfig):
+class CorpusLoopConfig(NetworkLoopConfig):
     """Settings of a training whose length follows the corpus."""
 
     LEAST_EPOCHS: ClassVar[int] = 0
@@ -23,7 +23,7 @@ class CorpusLoopConfig(LoopConfig):
     STEPS: ClassVar[int] = 1_860  # a small corpus is read until there are as many
     epochs: int = 0  # most passes over the training documents; 0 = by the size of the corpus
 
-    def fit_to_corpus(self, n_docs: int) -> LoopConfig:
+    def fit_to_corpus(self, n_docs: int) -> NetworkLoopConfig:
         """Return the settings with the number of epochs: where it is 0, `FEWEST` or as many as
         `STEPS` steps need, at most 20."""
         if self.epochs:

@@ -21,8 +21,9 @@ class BertLoopConfig(CorpusLoopConfig):
     STEPS: ClassVar[int] = 4_000
     batch_size: int = 64  # documents per step, over all processes
     weight_decay: float = 0.01  # decoupled, as in AdamW
-    max_grad_norm: float = 5.0  # gradients are clipped to this norm; 0 = no clipping
     patience: int = 0  # epochs without a better dev score before training stops; 0 = never
+
+    max_grad_norm: ClassVar[float] = 5.0
 
 
 @dataclass(frozen=True)

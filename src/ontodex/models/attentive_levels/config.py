@@ -11,16 +11,17 @@ from ontodex.models.levelwise.config import Categories, MergeRule, PointerConfig
 from ontodex.models.text_network import TextNetworkConfig
 from ontodex.ontology.levels import Expand
 from ontodex.ontology.levels import Rule as LevelRule
-from ontodex.types.loop_config import LoopConfig
+from ontodex.types.loop_config import NetworkLoopConfig
 
 
 @dataclass(frozen=True)
 class OrderedPointerConfig(PointerConfig):
     """Settings of a pointer generator that emits labels in the order of the targets."""
 
+    FORMER: ClassVar[tuple[str, ...]] = (*PointerConfig.FORMER, "steps")
     unit: ClassVar[Literal["level", "label"]] = "level"  # type: ignore[misc]
     ancestor_gate: ClassVar[Literal["path", "printed", "off"]] = "path"  # type: ignore[misc]
-    steps: int = 0
+    steps: ClassVar[int] = 0  # type: ignore[misc]
     # A doubtful label may fit the other labels.
     candidate_threshold_ratio: ClassVar[float] = 0.4
     order: ClassVar[str] = "forward"
@@ -33,7 +34,6 @@ class AttentiveLevelsConfig(TextNetworkConfig):
 
     ontology: Literal["given", "cluster"] = "given"  # cluster: levels from a tree of the labels
     max_level: int = 7  # deeper concepts belong to this level; 1 = one flat network; 0 = by size
-    keyword_min_count: int = 3  # training occurrences of a keyword that gets its own vector
     folds: int = 2  # folds of the out-of-fold predictions for the training documents
     hidden: int = 512  # LSTM units in each direction
     encoder: Literal["level", "shared"] = "shared"  # one word encoder per level, or one for all
@@ -45,14 +45,14 @@ class AttentiveLevelsConfig(TextNetworkConfig):
     # labels (sampling), all labels above their OFO thresholds, or the best of these on dev.
     merge: MergeRule = "pointer"
     pointer: OrderedPointerConfig = field(default_factory=OrderedPointerConfig)
-    train: LoopConfig = field(
-        default_factory=lambda: LoopConfig(epochs=8, batch_size=128, warmup_steps=200)
+    train: NetworkLoopConfig = field(
+        default_factory=lambda: NetworkLoopConfig(epochs=8, batch_size=128, warmup_steps=200)
     )
 
     FORMER: ClassVar[tuple[str, ...]] = (
-        "keywords", "phrase_language", "chunks", "pooling", "bottleneck", "max_norm", "maps",
-        "keyword_maps", "keyword_windows", "categories", "pass2_epochs", "pass2_lr_factor",
-        "ofo_passes", "first_lambda",
+        "keywords", "keyword_min_count", "phrase_language", "chunks", "pooling", "bottleneck",
+        "max_norm", "maps", "keyword_maps", "keyword_windows", "categories", "pass2_epochs",
+        "pass2_lr_factor", "ofo_passes", "first_lambda",
     )  # fmt: skip
     level_of: ClassVar[LevelRule] = "min"
     categories: ClassVar[Categories] = "balanced"  # similar in size; they share nothing here
@@ -83,7 +83,7 @@ class AttentiveLevelsConfig(TextNetworkConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_least(self, 1, "hidden", "value_dim", "bag", "keyword_min_count")
+        check_least(self, 1, "hidden", "value_dim", "bag")
         check_least(self, 0, "max_level")
         check_least(self, 2, "folds")
         check_widths(self, "hidden", "value_dim", "bag")

@@ -9,7 +9,7 @@ from ontodex.config import check_least, check_shares, check_widths
 from ontodex.models.attentionxml.config import check_layers
 from ontodex.models.attentive_bert.config import EncoderConfig
 from ontodex.models.text_network import TextNetworkConfig
-from ontodex.types.loop_config import LoopConfig
+from ontodex.types.loop_config import NetworkLoopConfig
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class AttentiveTreeConfig(EncoderConfig, TextNetworkConfig):
     candidates: int = 512  # nodes of a level below the top that are scored, about
     beam: int = 0  # nodes of a level whose children these are; 0 = enough for `candidates`
     cluster: int = 8  # most labels below one node; each has half as many or more
-    train: LoopConfig = field(default_factory=lambda: LoopConfig(epochs=8))
+    train: NetworkLoopConfig = field(default_factory=lambda: NetworkLoopConfig(epochs=8))
 
     FORMER: ClassVar[tuple[str, ...]] = ("train_beam_ratio", "tree", "height", "learned")
     children: ClassVar[int] = 8  # of an inner node

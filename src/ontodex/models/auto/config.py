@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ontodex.config import check_least, check_most, check_seed
+from ontodex.config import RESOLVED, check_least, check_most, check_seed
 from ontodex.io.durations import parse_duration
 
 
@@ -15,7 +15,7 @@ class AutoConfig:
     budget: str = "10m"  # time for everything, from the first trial to the refit: 90s, 10m, 2h
     max_latency: str = ""  # most time for one document, as 50ms; slow members are left out
     systems: tuple[str, ...] = ()  # candidates; none = those that suit the corpus
-    languages: tuple[str, ...] = ()  # of the documents; [train] languages sets them
+    languages: tuple[str, ...] = field(default=(), metadata=RESOLVED)  # of the documents
     encoder: str = field(default="", metadata={"path": True})  # a folder, or hub:user/name
     folds: int = 0  # of cross-validation; 0 = 5 where dev has under 500 documents, else dev alone
     depth: int = 100  # ranks taken from each member

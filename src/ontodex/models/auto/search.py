@@ -25,7 +25,7 @@ from ontodex.models.auto.budget import Budget, estimate_seconds
 from ontodex.models.auto.candidates import FAMILIES, list_alternatives
 from ontodex.models.auto.rungs import Rung
 from ontodex.models.auto.trials import Trial, TrialRunner
-from ontodex.models.member_selection import CandidateTable, Selection, select_members
+from ontodex.models.consensus.member_selection import CandidateTable, Selection, select_members
 
 logger = logging.getLogger(__name__)
 

@@ -32,10 +32,10 @@ from ontodex.models.auto.record import describe_choice, make_record
 from ontodex.models.auto.rungs import Rung, make_rungs
 from ontodex.models.auto.search import Search, SearchResult, quiet_logs
 from ontodex.models.auto.trials import TrialRunner
-from ontodex.models.consensus import Consensus
+from ontodex.models.consensus.members import FittedMember, read_member
+from ontodex.models.consensus.reranker import LabelCounts
+from ontodex.models.consensus.system import Consensus
 from ontodex.models.interface import Refits
-from ontodex.models.members import FittedMember, read_member
-from ontodex.models.reranker import LabelCounts
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 from ontodex.types.answers import Illustration, Span
 

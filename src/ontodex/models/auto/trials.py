@@ -28,8 +28,8 @@ from ontodex.evaluation.ranking import Metric, f1, ndcg, score_documents
 from ontodex.io.files import replace_folder, write_text
 from ontodex.models import find_model
 from ontodex.models.auto.rungs import Rung, Split
+from ontodex.models.consensus.member_selection import measure_latency
 from ontodex.models.interface import Model
-from ontodex.models.member_selection import measure_latency
 from ontodex.types import Corpus, LabelSpace, Ranking
 
 _CUT = 5

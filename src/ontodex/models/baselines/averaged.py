@@ -34,7 +34,7 @@ from ontodex.models.layers.sparse_input import (
 from ontodex.models.network_training import DEV_RANKS, compute_log_odds, train_network
 from ontodex.models.weights import load_network, save_network
 from ontodex.types import Corpus, LabelSpace, Ranking
-from ontodex.types.loop_config import LoopConfig
+from ontodex.types.loop_config import NetworkLoopConfig
 
 _RANK_BATCH = 256
 
@@ -45,7 +45,9 @@ class AveragedConfig(MatrixConfig):
 
     size: int = 300  # dimensions of a feature's vector
     input_dropout: float = 0.3  # share of a document's features
-    train: LoopConfig = field(default_factory=lambda: LoopConfig(epochs=30, lr=5e-3, patience=5))
+    train: NetworkLoopConfig = field(
+        default_factory=lambda: NetworkLoopConfig(epochs=30, lr=5e-3, patience=5)
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -14,7 +14,7 @@ import dataclasses
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,16 +23,16 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import logit
 
-from ontodex.config import build, check_range
+from ontodex.config import RESOLVED, build, check_range
 from ontodex.errors import ConfigError, RunError, UntrainedError
 from ontodex.features.languages import LANGUAGES, OWN, UNDETERMINED, list_names, to_code
-from ontodex.features.token_config import TokenConfig, read_in_language
+from ontodex.features.token_config import CasedTokenConfig, TokenConfig, read_in_language
 from ontodex.features.tokens import find_doc_spans, tokenise_corpus
 from ontodex.io.files import write_text
 from ontodex.io.json_schema import read_table
 from ontodex.io.tensors import TensorSpec, load_tensors, save_tensors
 from ontodex.models.baselines.name_trie import ConceptNames, Ints, Spelling, Stem
-from ontodex.models.product_regression import ProductRegression
+from ontodex.models.consensus.product_regression import ProductRegression
 from ontodex.ontology.graph import compute_depths
 from ontodex.types import Corpus, Doc, LabelSpace, Ontology, Ranking
 from ontodex.types.answers import Span
@@ -57,7 +57,7 @@ class LexicalConfig:
     stem: Stem = "plural"  # English plural endings are ignored
     stop_words: str = OWN  # stop words skipped in names and texts: a language, or own; "" = none
     lemmas: str = OWN  # match dictionary forms (simplemma): a language, or own; "" = words match
-    languages: tuple[str, ...] = ()  # of documents and names; [train] languages sets them
+    languages: tuple[str, ...] = field(default=(), metadata=RESOLVED)  # of documents and names
     smooth: float = 5.0  # matches of an average concept added to the statistics of each concept
     fit_docs: int = 5_000  # training documents that fit the ranking model
     l2: float = 1.0  # L2 penalty of the ranking model
@@ -71,9 +71,7 @@ class LexicalConfig:
     @property
     def tokens(self) -> TokenConfig:
         """Return the tokenisation; case is kept to distinguish WHO from who."""
-        return TokenConfig(
-            fields=self.fields, lower=False, lemmas=self.lemmas, languages=self.languages
-        )
+        return CasedTokenConfig(fields=self.fields, lemmas=self.lemmas, languages=self.languages)
 
     @property
     def spelling(self) -> Spelling:

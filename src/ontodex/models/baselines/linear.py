@@ -24,9 +24,8 @@ from scipy.sparse import csr_array, vstack
 from ontodex.config import build, check_seed
 from ontodex.decide.calibrate import Calibration
 from ontodex.errors import UntrainedError, require
-from ontodex.features.cache import pick_settings
 from ontodex.features.matrix import LemmaConfig, MatrixFeatures
-from ontodex.features.token_config import TokenConfig
+from ontodex.features.token_config import describe_tokens
 from ontodex.io.tensors import load_csr, save_csr
 from ontodex.io.threads import count_cores, make_blocks, map_in_threads
 from ontodex.models.baselines.model_json import ModelJson, load_model_json, save_model_json
@@ -121,7 +120,7 @@ class LinearSystem:
         return build_model(self.features.require_tfidf(), self._require_weights(), self.calibration)
 
     def token_settings(self) -> dict[str, Any]:
-        return pick_settings(TokenConfig, self.config)
+        return describe_tokens(self.config)
 
     def save(self, folder: Path) -> None:
         save_csr(folder, "weights", self._require_weights())

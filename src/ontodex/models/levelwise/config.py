@@ -15,7 +15,7 @@ from ontodex.features.phrases import choose_phrase_language
 from ontodex.models.text_network import TextNetworkConfig
 from ontodex.ontology.levels import Expand
 from ontodex.ontology.levels import Rule as LevelRule
-from ontodex.types.loop_config import LoopConfig
+from ontodex.types.loop_config import LoopConfig, NetworkLoopConfig
 
 Categories = Literal["balanced", "largest"]
 Inputs = Literal["words", "words+keywords", "words+keywords+levels"]
@@ -39,7 +39,7 @@ class PointerConfig:
     FORMER: ClassVar[tuple[str, ...]] = ("train",)
     # The pointer generator reads predictions that reach this share of their OFO threshold.
     candidate_threshold_ratio: ClassVar[float] = 1.0
-    candidate_odds: ClassVar[str] = "plain"
+    candidate_odds: ClassVar[str] = "plain"  # runs that shifted logits by thresholds are refused
     order: ClassVar[str] = "any"  # in which labels are emitted: any, or that of the targets
     dropout: ClassVar[float] = 0.3  # of label vectors, encoder states and the vocabulary layer
     coverage_weight: ClassVar[float] = 0.1  # weight of the coverage loss
@@ -58,11 +58,17 @@ class PointerConfig:
             raise ValueError(f"embedding must be even, not {self.embedding}")
 
 
-def make_paper_loop() -> LoopConfig:
-    """Return the training of the paper: Adam in batches of 256, stopped early on dev."""
-    return LoopConfig(
-        epochs=50, batch_size=256, lr=1e-3, warmup_steps=1, final_lr_ratio=1.0, ema_rate=0.0
-    )
+@dataclass(frozen=True)
+class PaperLoopConfig(NetworkLoopConfig):
+    """Settings of the paper's training: Adam in batches of 256, stopped early on dev."""
+
+    epochs: int = 50  # most passes over the training documents
+    batch_size: int = 256  # documents per step, over all processes
+    lr: float = 1e-3  # learning rate
+    warmup_steps: int = 1  # steps until it is reached; never more than a tenth of all steps
+    ema_rate: float = 0.0  # 1 - decay of the moving average of the weights; 0 = no average
+
+    final_lr_ratio: ClassVar[float] = 1.0
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,7 @@ class LevelwiseConfig(TextNetworkConfig):
     # labels (sampling), all labels above their OFO thresholds, or the best of these on dev.
     merge: MergeRule = "auto"
     pointer: PointerConfig = field(default_factory=PointerConfig)
-    train: LoopConfig = field(default_factory=make_paper_loop)
+    train: PaperLoopConfig = field(default_factory=PaperLoopConfig)
 
     FORMER: ClassVar[tuple[str, ...]] = (
         "keywords", "keyword_min_count", "phrase_language", "phrase_words", "phrases_per_doc",
@@ -128,11 +134,6 @@ class LevelwiseConfig(TextNetworkConfig):
         if not self.windows or min(self.windows) < 1:
             raise ValueError(f"windows must be at least 1, not {list(self.windows)}")
         check_shares(self, "dropout")
-
-    @property
-    def keyword_min_count(self) -> int:
-        """The training occurrences of a keyword that gets its own vector, as of a word."""
-        return self.min_count
 
     @property
     def phrase_language(self) -> str:

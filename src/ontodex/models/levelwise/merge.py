@@ -28,7 +28,6 @@ from ontodex.models.levelwise.thresholds import (
     Sampling,
     Thresholds,
     apply_thresholds,
-    compare_with_thresholds,
     is_in_ranking,
 )
 from ontodex.models.weights import SHARD_BYTES
@@ -60,7 +59,9 @@ class MergeJson:
     calibration: Calibration
     merge: Literal["", "pointer", "sampling", "threshold"] = ""  # the rule that dev chose
     micro_f: dict[str, float] = field(default_factory=dict)  # of each rule on dev, where compared
-    pointer_is_trained: bool | None = None  # None: no pointer generator, or a run of version 0.1
+    # False where the untrained network was better on dev; None without a pointer generator, and
+    # in runs of version 0.1.
+    pointer_is_trained: bool | None = None
 
 
 class Merge:
@@ -75,6 +76,7 @@ class Merge:
         self.micro_f: dict[str, float] = {}  # of each rule on dev, where they were compared
         self.sampling: Sampling | None = None
         self.pointer: Pointer | None = None
+        self.pointer_is_trained: bool | None = None  # kept where dev chose another rule too
         self.level_calibration: list[Calibration] = []
         self.calibration = Calibration.identity()
 
@@ -122,7 +124,10 @@ class Merge:
             if dev.gold.nnz
         }
         self.rule = max(self.micro_f, key=self.micro_f.__getitem__, default="pointer")
-        found = ", ".join(f"{rule} {100 * value:.1f}" for rule, value in self.micro_f.items())
+        names = {} if self.pointer_is_trained else {"pointer": "pointer (untrained)"}
+        found = ", ".join(
+            f"{names.get(rule, rule)} {100 * value:.1f}" for rule, value in self.micro_f.items()
+        )
         logger.info("merge: %s; micro-F on dev: %s", self.rule, found or "no labels")
         if self.rule != "pointer":
             self.pointer = None
@@ -178,10 +183,7 @@ class Merge:
     def make_candidates(self, rankings: Rankings, thresholds: Thresholds) -> CandidateLabels:
         """Return the input of the pointer generator."""
         joined = self.join_candidates(rankings, thresholds)
-        probabilities = joined.probabilities
-        if self.config.pointer.candidate_odds == "threshold":
-            probabilities = compare_with_thresholds(joined, thresholds)
-        return CandidateLabels.of(joined.columns, probabilities, self.hierarchy.level)
+        return CandidateLabels.of(joined.columns, joined.probabilities, self.hierarchy.level)
 
     def drop_clusters(self, ranking: Ranking) -> Ranking:
         """Return the ranking without clusters, which are never part of a label set."""
@@ -263,7 +265,7 @@ class Merge:
             "calibration": self.calibration.to_json(),
             "merge": self.rule,
             "micro_f": self.micro_f,
-            "pointer_is_trained": None if self.pointer is None else self.pointer.is_trained,
+            "pointer_is_trained": self.pointer_is_trained,
         }
 
     def load(self, folder: Path, about: MergeJson) -> Self:
@@ -271,6 +273,7 @@ class Merge:
         self.sampling, self.calibration = about.sampling, about.calibration
         self.level_calibration = list(about.level_calibration)
         self.rule, self.micro_f = about.merge or self.config.merge, about.micro_f
+        self.pointer_is_trained = about.pointer_is_trained
         if self.rule == "pointer":
             self._load_pointer(read_tensors(folder, "pointer"), folder / "pointer.safetensors")
         return self
@@ -279,3 +282,4 @@ class Merge:
         self.pointer = Pointer.load(
             self.config.pointer, self.hierarchy, pointer, source=source, device=self.device
         )
+        self.pointer_is_trained = self.pointer.is_trained

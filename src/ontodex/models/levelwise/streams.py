@@ -93,7 +93,7 @@ class StreamEncoder:
         phrases = None if authors else find_phrases(train, config)
         tokens = _tokenise_keywords(train, phrases)
         # In a corpus of a few documents no keyword would be frequent enough.
-        least = min(config.keyword_min_count, int(tokens.count_words().max(initial=1)))
+        least = min(config.min_count, int(tokens.count_words().max(initial=1)))
         keywords = Vocabulary.fit(tokens, min_count=least, max_size=config.max_words)
         if config.knows_all_keywords:
             report_known(keywords.encode(tokens), "author keywords" if authors else "phrases")
@@ -190,7 +190,7 @@ class StreamEncoder:
 def find_phrases(train: Corpus, config: LevelsConfig) -> Phrases:
     """Return the extraction of phrases that a system reads as keywords."""
     if config.knows_all_keywords:
-        return KnownPhrases.fit_known(train, config, config.keyword_min_count)
+        return KnownPhrases.fit_known(train, config, config.min_count)
     return Phrases.fit(train, config)
 
 

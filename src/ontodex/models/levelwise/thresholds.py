@@ -85,16 +85,6 @@ def shift_logits(ranking: Ranking, by: float) -> Ranking:
     return Ranking(ranking.columns, p.astype(np.float32))
 
 
-def compare_with_thresholds(ranking: Ranking, thresholds: Thresholds) -> NDArray[np.float32]:
-    """Return probabilities (n, k) relative to the thresholds of their labels.
-
-    The logit of the threshold is subtracted, so a label at its threshold has probability 0.5.
-    """
-    limits = _clip_and_logit(thresholds)[ranking.columns]
-    found: NDArray[np.float32] = expit(_logits(ranking) - limits).astype(np.float32)
-    return np.where(ranking.columns == PADDING, np.float32(0), found)
-
-
 def average_logits(ones: Sequence[Ranking], others: Sequence[Ranking]) -> list[Ranking]:
     """Return, for each level, the best `DEPTH` labels of both passes by the mean of their logits.
 

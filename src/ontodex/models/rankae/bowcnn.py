@@ -23,7 +23,7 @@ from ontodex.config import check_least, check_most, check_shares
 from ontodex.models.attentionxml.xmlcnn import pool_chunks
 from ontodex.models.layers.words import WordEmbedding
 from ontodex.models.text_network import ShardedOutputConfig, TextNetworkConfig, TextNetworkSystem
-from ontodex.types.loop_config import LoopConfig
+from ontodex.types.loop_config import NetworkLoopConfig
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class BowCNNConfig(ShardedOutputConfig, TextNetworkConfig):
     chunks: int = 8  # p, parts of the text, pooled separately
     word_dropout: float = 0.2  # of word vectors
     dropout: float = 0.5  # of the pooled features
-    train: LoopConfig = field(default_factory=LoopConfig)
+    train: NetworkLoopConfig = field(default_factory=NetworkLoopConfig)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ontodex.evaluation.ranking import count_gold_labels, ndcg, score_documents
+from ontodex.models.consensus.joins import JOINS, Join, compute_evidence
 from ontodex.models.interface import Model
-from ontodex.models.joins import JOINS, Join, compute_evidence
 from ontodex.types import Corpus, Ranking
 
 Floats = NDArray[np.float64]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ontodex.models.joins import JOINS, compute_evidence, compute_probability
+from ontodex.models.consensus.joins import JOINS, compute_evidence, compute_probability
 
 
 @pytest.mark.parametrize("join", JOINS)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from ontodex.models import product_regression
-from ontodex.models.product_regression import ProductRegression
+from ontodex.models.consensus import product_regression
+from ontodex.models.consensus.product_regression import ProductRegression
 
 RNG = np.random.default_rng(5)
 # Right where both features are on the same side of their mean: no weight of one feature says it.

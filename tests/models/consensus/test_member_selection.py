@@ -5,8 +5,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from ontodex.evaluation.ranking import ndcg, score_documents
-from ontodex.models.joins import JOINS, compute_evidence
-from ontodex.models.member_selection import (
+from ontodex.models.consensus.joins import JOINS, compute_evidence
+from ontodex.models.consensus.member_selection import (
     CandidateTable,
     JoinedScores,
     select_members,

@@ -15,9 +15,9 @@ from ontodex.config import dump
 from ontodex.errors import ConfigError, DataError, RunError
 from ontodex.models.baselines.lexical import LexicalConfig, LexicalSystem
 from ontodex.models.baselines.popularity import PopularityConfig, PopularitySystem
-from ontodex.models.consensus import Consensus, ConsensusConfig, merge_spans
-from ontodex.models.member_selection import measure_ndcg
-from ontodex.models.reranker import LabelCounts
+from ontodex.models.consensus.member_selection import measure_ndcg
+from ontodex.models.consensus.reranker import LabelCounts
+from ontodex.models.consensus.system import Consensus, ConsensusConfig, merge_spans
 from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.ontology.open import write_ontology
 from ontodex.runs.folder import save_labels, write_manifest

@@ -28,9 +28,8 @@ from ontodex.errors import ConfigError, DataError, RunError, UntrainedError
 from ontodex.io.files import write_text
 from ontodex.io.json_schema import load_json
 from ontodex.io.tensors import MAX_WEIGHT
-from ontodex.models.interface import Describes, Explains
-from ontodex.models.joins import JOINS, Join, compute_evidence, compute_probability
-from ontodex.models.member_selection import (
+from ontodex.models.consensus.joins import JOINS, Join, compute_evidence, compute_probability
+from ontodex.models.consensus.member_selection import (
     MIN_GAIN,
     CandidateTable,
     JoinedScores,
@@ -40,8 +39,15 @@ from ontodex.models.member_selection import (
     select_members,
     tune_weights,
 )
-from ontodex.models.members import FittedMember, Member, copy_member, find_system, read_member
-from ontodex.models.reranker import FIRST, LabelCounts, Reranker
+from ontodex.models.consensus.members import (
+    FittedMember,
+    Member,
+    copy_member,
+    find_system,
+    read_member,
+)
+from ontodex.models.consensus.reranker import FIRST, LabelCounts, Reranker
+from ontodex.models.interface import Describes, Explains
 from ontodex.ontology.levels import compute_label_levels
 from ontodex.runs.folder import load_config, verify_folder
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking

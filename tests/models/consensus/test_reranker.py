@@ -6,8 +6,8 @@ from scipy.sparse import csr_array
 
 from ontodex.decide.calibrate import Calibration
 from ontodex.errors import RunError
-from ontodex.models.member_selection import measure_ndcg
-from ontodex.models.reranker import FIRST, LabelCounts, Reranker, look_up
+from ontodex.models.consensus.member_selection import measure_ndcg
+from ontodex.models.consensus.reranker import FIRST, LabelCounts, Reranker, look_up
 from ontodex.types import LabelSpace, Ranking
 
 N_DOCS, N_LABELS = 300, 60

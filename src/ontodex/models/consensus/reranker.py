@@ -24,7 +24,7 @@ from scipy.special import logit
 from ontodex.decide.calibrate import Calibration
 from ontodex.evaluation.ranking import find_hits
 from ontodex.io.tensors import TensorSpec, load_csr, save_csr
-from ontodex.models.product_regression import ProductRegression
+from ontodex.models.consensus.product_regression import ProductRegression
 from ontodex.types import LabelSpace, Ranking
 
 Floats = NDArray[np.float64]
