@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 import ontodex
 from ontodex.cli import app
 from ontodex.corpora.datasets import get as get_ready_set
+from ontodex.corpora.datasets import list_datasets
 from ontodex.corpora.formats import FORMATS
 from ontodex.models import MODELS, find_model
 from ontodex.models.auto.candidates import SPACE, list_alternatives
@@ -64,6 +65,11 @@ def test_every_command_has_an_example_in_its_help(generator):
     for words in generator.command_names():
         section = text.split(f"## ontodex {' '.join(words)}\n")[1].split("\n## ")[0]
         assert f"ontodex {' '.join(words)}" in section.split("Usage:")[1].split("\n", 1)[1]
+
+
+def test_the_help_of_data_get_names_every_ready_set(generator):
+    section = generator.cli_page().split("## ontodex data get\n")[1].split("\n## ")[0]
+    assert [one.name for one in list_datasets() if one.name not in section] == []
 
 
 def cells_of(line: str) -> list[str]:
@@ -224,6 +230,28 @@ def test_sentences_are_short(page):
     lengths = {one: len(one.split()) for one in read_sentences(page.read_text(encoding="utf-8"))}
     assert {one: length for one, length in lengths.items() if length > 45} == {}
     assert sum(lengths.values()) / len(lengths) < 30
+
+
+SECTIONS = {  # in this order; an introduction stands before the first
+    "papers": ["When to use it", "How to use it", "Figures", "Limits"],
+    "guide": ["Limits"],
+}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [one for folder in SECTIONS for one in sorted((DOCS / folder).glob("*.md"))],
+    ids=lambda page: page.relative_to(DOCS).as_posix(),
+)
+def test_pages_of_systems_and_of_the_guide_have_their_sections(page):
+    if page.name == "claims.md":
+        return  # made by bench/claims.py: one table for each paper
+    text = page.read_text(encoding="utf-8")
+    wanted = SECTIONS[page.parent.name]
+    sections = re.findall(r"^## (.+)$", text, re.M)
+    assert [one for one in sections if one in wanted] == wanted
+    assert sections[-1] == "Limits"
+    assert read_sentences(text.split("\n## ")[0]), "says first what it is"
 
 
 def test_sentences_are_those_of_paragraphs_lists_and_footnotes():
