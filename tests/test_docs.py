@@ -95,10 +95,10 @@ def test_every_system_has_its_page_and_every_setting_a_meaning(generator):
         page = DOCS / "papers" / f"{name}.md"
         assert page.exists(), f"docs/papers/{name}.md is missing"
         section = settings.split(f'## [model] name = "{name}"\n')[1].split("\n## ")[0]
-        said = {cells[1].strip(): cells for cells in map(cells_of, section.splitlines())}
+        rows = {cells[1].strip(): cells for cells in map(cells_of, section.splitlines())}
         for field in dataclasses.fields(find_model(name).Config):
             if field.name not in ("train", "pointer"):  # tables, whose own settings are named
-                assert f"`{field.name}`" in said
+                assert f"`{field.name}`" in rows
     assert [line for line in settings.splitlines() if line.endswith("|  |")] == []
 
 

@@ -69,7 +69,7 @@ def data_get(
     name: Annotated[
         str,
         Argument(
-            help="As `ontodex data list` shows: sample, medline-mesh, eurlex57k, minilm or e5-small."
+            help="One of `ontodex data list`: sample, medline-mesh, eurlex57k, minilm or e5-small."
         ),
     ],
     folder: Annotated[Path, Argument(help="Where to write the files.")],

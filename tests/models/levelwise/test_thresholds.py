@@ -205,9 +205,9 @@ def test_shifted_labels_keep_their_order_and_shift_in_logits():
 
 def test_odds_relative_to_thresholds_are_even_at_the_threshold():
     ranking = Ranking(np.array([[3, 1, 0, -1]]), np.array([[0.9, 0.5, 0.2, 0.0]], np.float32))
-    told = compare_with_thresholds(ranking, np.array([0.2, 0.3, 0.0, 0.6]))
+    compared = compare_with_thresholds(ranking, np.array([0.2, 0.3, 0.0, 0.6]))
     expected = [expit(logit(0.9) - logit(0.6)), expit(-logit(0.3)), 0.5, 0.0]
-    assert told[0].tolist() == pytest.approx(expected, rel=1e-6)
+    assert compared[0].tolist() == pytest.approx(expected, rel=1e-6)
     sure = Ranking(np.array([[0, 2]]), np.array([[1.0, 1.0]], np.float32))
     assert np.isfinite(compare_with_thresholds(sure, np.array([1.0, 0.5, 0.0]))).all()
 
