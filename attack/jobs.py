@@ -124,7 +124,7 @@ def _write_decisions(inputs: Inputs) -> None:
 def list_jobs(inputs: Inputs) -> list[Job]:
     """Return the jobs of the commands that write files."""
     jobs = [_convert_job(inputs, ending) for ending in ("jsonl", "csv", "parquet", "corpus")]
-    jobs.append(Job("prepare", _nothing, partial(_prepare_command, inputs)))
+    jobs.append(Job("prepare", _do_nothing, partial(_prepare_command, inputs)))
     jobs += [_train_job(inputs, model) for model in ("linear", "parabel", "attentive")]
     update = partial(_update_command, inputs)
     jobs.append(Job("update", partial(_copy_run, inputs), update, "has taken these documents"))
@@ -137,7 +137,7 @@ def _convert_job(inputs: Inputs, ending: str) -> Job:
     def command(folder: Path) -> list[str]:
         return ontodex("convert", inputs.large, folder / f"out.{ending}", "--to", ending)
 
-    return Job(f"convert {ending}", _nothing, command, "already exists")
+    return Job(f"convert {ending}", _do_nothing, command, "already exists")
 
 
 def _prepare_command(inputs: Inputs, folder: Path) -> list[str]:
@@ -155,7 +155,7 @@ def _train_job(inputs: Inputs, model: str) -> Job:
         return ontodex("train", "--model", model, *corpora, "--out", folder / "run", *more)
 
     finished, has_seed = "holds a finished run", model != "parabel"  # omikuji has none
-    return Job(f"train {model}", _nothing, command, finished, False, has_seed)
+    return Job(f"train {model}", _do_nothing, command, finished, False, has_seed)
 
 
 def _update_command(inputs: Inputs, folder: Path) -> list[str]:
@@ -171,10 +171,10 @@ def _index_job(inputs: Inputs, workers: int) -> Job:
         more = ["--block", "200", "--workers", str(workers)]
         return ontodex("index", inputs.run, inputs.large, folder / "out.csv", *more)
 
-    return Job(f"index, {workers} workers", _nothing, command)
+    return Job(f"index, {workers} workers", _do_nothing, command)
 
 
-def _nothing(folder: Path) -> None:
+def _do_nothing(folder: Path) -> None:
     pass
 
 

@@ -204,14 +204,14 @@ def renew_digests(files: Files) -> Files:
             names = [name for name in files if name != "manifest.json"]
             digests = {name: hashlib.sha256(files[name]).hexdigest() for name in names}
             manifest["files"] = {
-                **{n: d for n, d in manifest["files"].items() if n not in _known(manifest)},
+                **{n: d for n, d in manifest["files"].items() if n not in _find_known(manifest)},
                 **digests,
             }
             return {**files, "manifest.json": json.dumps(manifest).encode()}
     return files
 
 
-def _known(manifest: dict[str, Any]) -> set[str]:
+def _find_known(manifest: dict[str, Any]) -> set[str]:
     """Return the names with a digest that looks real; others were changed on purpose."""
     return {n for n, d in manifest["files"].items() if isinstance(d, str) and len(d) == 64}
 

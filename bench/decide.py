@@ -118,7 +118,7 @@ def speed(n_docs: int, n_labels: int, ranks: int) -> None:
         ("OFO, each further pass; loop over ranked labels", (more - once) / 20, sparse),
         (
             "expected-F sets",
-            seconds(lambda: tuned("expected-f", ranking, gold).apply(ranking)),
+            seconds(lambda: tune("expected-f", ranking, gold).apply(ranking)),
             seconds(lambda: [expected_f_loop(row) for row in few]) * n_docs / len(few),
         ),
     ]
@@ -127,10 +127,10 @@ def speed(n_docs: int, n_labels: int, ranks: int) -> None:
     for name, ours, plain in rows:
         print(f"| {name} | {ours:.3f} | {plain:.2f} | {plain / ours:.1f} |")
     for name in ("threshold", "per-label"):
-        print(f"| {name}: tune | {seconds(lambda: tuned(name, ranking, gold)):.2f} | | |")  # noqa: B023
+        print(f"| {name}: tune | {seconds(lambda: tune(name, ranking, gold)):.2f} | | |")  # noqa: B023
 
 
-def tuned(name: str, ranking: Ranking, gold: csr_array) -> Any:
+def tune(name: str, ranking: Ranking, gold: csr_array) -> Any:
     n = gold.shape[1]
     labels = LabelSpace(tuple(map(str, range(n))), np.ones(n, np.int64), 1)
     return tune_decision(DecideConfig(**RULES[name]), ranking, gold, labels)

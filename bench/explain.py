@@ -39,9 +39,9 @@ def main() -> None:
     sys.stdout.write("|---|---:|---:|---:|---:|\n")
     for folder in arguments.runs:
         falls = measure(load(folder), docs, arguments.words)
-        told, others = falls.mean(axis=0)
-        ratio = told / others
-        line = f"| {folder.name} | {len(falls)} | {told:.3f} | {others:.3f} | {ratio:.1f} |\n"
+        named, others = falls.mean(axis=0)
+        ratio = named / others
+        line = f"| {folder.name} | {len(falls)} | {named:.3f} | {others:.3f} | {ratio:.1f} |\n"
         sys.stdout.write(line)
 
 
@@ -61,8 +61,8 @@ def measure(run: Run, docs: Iterable[Doc], words: int) -> NDArray[np.float64]:
                 drawn = [spans[i] for i in rng.choice(len(spans), words, replace=False)]
                 texts.append((without(doc, []), without(doc, best), without(doc, drawn)))
                 columns.append(column)
-    whole, told, others = (log_odds(run, some, columns) for some in zip(*texts, strict=True))
-    return np.stack([whole - told, whole - others], axis=1)
+    whole, named, others = (log_odds(run, some, columns) for some in zip(*texts, strict=True))
+    return np.stack([whole - named, whole - others], axis=1)
 
 
 def without(doc: Doc, spans: Sequence[Span]) -> Doc:

@@ -89,7 +89,7 @@ def phrases(work: Path, data: Path) -> str:
     )
 
 
-def carried(work: Path, data: Path) -> str:
+def prepare_folder(work: Path, data: Path) -> str:
     out = work / "carried"
     config = PrepareConfig(punctuation=True, min_count=3, max_length=500, vectors=_vectors(data))
     prepare(corpora(work), out, config)
@@ -127,7 +127,7 @@ STEPS: dict[str, tuple[str, Callable[[Path, Path], str]]] = {
     "pairs": ("words and pairs, min_df 3, the best 500,000", pairs),
     "lemmas": ("stop words and lemmas (own tokens)", lemmas),
     "phrases": ("keyword phrases: counting in train, then the first 200 words of dev", phrases),
-    "carried": ("prepare, with punctuation (own tokens)", carried),
+    "carried": ("prepare, with punctuation (own tokens)", prepare_folder),
     "epoch": ("one epoch of batches from the carried folder", epoch),
     "vectors": ("aligning GloVe 100-d vectors", vectors),
 }

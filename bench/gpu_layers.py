@@ -225,22 +225,22 @@ class InStreams:
     def __call__(
         self, encoders: Sequence[BiLSTM], x: Sequence[Tensor], lengths: Tensor
     ) -> list[Tensor]:
-        here, told = torch.cuda.current_stream(), []
+        here, encoded = torch.cuda.current_stream(), []
         for stream, encoder, one in zip(self.streams, encoders, x, strict=True):
             stream.wait_stream(here)
             with torch.cuda.stream(stream):
-                told.append(encoder(one, lengths))
+                encoded.append(encoder(one, lengths))
         for stream in self.streams:
             here.wait_stream(stream)
-        return told
+        return encoded
 
 
 def levels_and_back(
     form: Form, encoders: Sequence[BiLSTM], x: Sequence[Tensor], lengths: Tensor
 ) -> None:
     with torch.autocast("cuda", torch.bfloat16):
-        told = form(encoders, x, lengths)
-    torch.stack([h.float().mean() for h in told]).sum().backward()
+        encoded = form(encoders, x, lengths)
+    torch.stack([h.float().mean() for h in encoded]).sum().backward()
 
 
 def levels_table() -> None:

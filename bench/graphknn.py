@@ -77,17 +77,17 @@ def measure(shape: Shape, epochs: int, small: int, batch: int, folder: Path) -> 
     floor.fit(train, dev, labels)
     gold = labels.gold(test)
     found["floor"] = 100 * float(score_documents(precision, 1, gold, floor.rank(test, 1)).mean())
-    found |= on_cpu(model, labels, test, drawn_more(shape))
+    found |= measure_on_cpu(model, labels, test, draw_more(shape))
     found["ram_gib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return found
 
 
-def drawn_more(shape: Shape) -> Corpus:
+def draw_more(shape: Shape) -> Corpus:
     """A thousand documents that came later."""
     return sparse_corpus(shape, draw(shape, 1_000, part=3, cover=False))
 
 
-def on_cpu(
+def measure_on_cpu(
     model: GraphKnnSystem, labels: LabelSpace, test: Corpus, later: Corpus
 ) -> dict[str, Any]:
     """Saved, loaded on the CPU, asked, updated."""

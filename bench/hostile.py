@@ -74,7 +74,7 @@ def text(content: str) -> Callable[[], Iterable[bytes]]:
     return lambda: [content.encode()]
 
 
-def filled(before: bytes, block: bytes, times: int, after: bytes = b"") -> Iterable[bytes]:
+def repeat_block(before: bytes, block: bytes, times: int, after: bytes = b"") -> Iterable[bytes]:
     """`block` over and over, between a beginning and an end."""
     yield before
     for _ in range(times):
@@ -85,10 +85,10 @@ def filled(before: bytes, block: bytes, times: int, after: bytes = b"") -> Itera
 def huge(block: bytes, times: int) -> Callable[[], Iterable[bytes]]:
     """A title of many equal blocks."""
     before, after = citation("|").encode().split(b"|")
-    return lambda: filled(before, block, times, after)
+    return lambda: repeat_block(before, block, times, after)
 
 
-def packed(compressor: Any) -> Iterable[bytes]:
+def pack_zeros(compressor: Any) -> Iterable[bytes]:
     """40 MB that pack to almost nothing."""
     yield compressor.compress(b"<r>")
     for _ in range(40):
@@ -139,23 +139,30 @@ CASES = [
     Case("Latin-1 called UTF-8", "refused", lambda: [citation("é").encode("latin-1")], "encoding"),
     Case("NUL in text", "refused", text(citation("a\0b")), "character"),
     Case("truncated", "refused", lambda: [citation("t").encode()[:-19]], "Premature end"),
-    Case("a million levels", "refused", lambda: filled(b"", b"<i>" * 1000, 1000), "depth"),
+    Case("a million levels", "refused", lambda: repeat_block(b"", b"<i>" * 1000, 1000), "depth"),
     Case("a title of 40 MB", "refused", huge(SPACES, 40), "MiB of text"),
-    Case("a comment of 40 MB", "refused", lambda: filled(b"<r><!--", SPACES, 40), "MiB of text"),
+    Case(
+        "a comment of 40 MB", "refused", lambda: repeat_block(b"<r><!--", SPACES, 40), "MiB of text"
+    ),
     Case("a million attributes", "refused", lambda: [attributes(1_000_000)], "attributes"),
     Case("2 million elements", "refused", huge(b"<i/>" * 10_000, 200), "tags"),
     Case("2 million references", "refused", huge(b"&#65;" * 10_000, 200), "references"),
-    Case("a prolog of 1 MB", "refused", lambda: filled(b"", b" " * 1024, 1024, b"<r/>"), "begin"),
+    Case(
+        "a prolog of 1 MB",
+        "refused",
+        lambda: repeat_block(b"", b" " * 1024, 1024, b"<r/>"),
+        "begin",
+    ),
     Case(
         "gzip bomb, 1,000 times",
         "refused",
-        lambda: packed(zlib.compressobj(wbits=31)),
+        lambda: pack_zeros(zlib.compressobj(wbits=31)),
         "MiB of text",
     ),
     Case(
         "xz bomb, 6,000 times",
         "refused",
-        lambda: packed(lzma.LZMACompressor(preset=0)),
+        lambda: pack_zeros(lzma.LZMACompressor(preset=0)),
         "MiB of text",
     ),
     Case(

@@ -36,7 +36,7 @@ from ontodex.corpora.open import read_docs
 from ontodex.models import MODELS
 from ontodex.runs.folder import is_finished, load_labels
 from ontodex.types import Corpus, Doc
-from serve import ask, serving
+from serve import ask, start_service
 
 T = TypeVar("T")
 WARM = 10  # documents before the clock starts
@@ -51,7 +51,7 @@ ON_ALL: dict[str, dict[str, Any]] = {
 
 
 @contextmanager
-def on_core(number: int) -> Iterator[None]:
+def pin_to_core(number: int) -> Iterator[None]:
     """Give one core to the processes that start in the block."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {sorted(before)[number % len(before)]})
@@ -61,7 +61,7 @@ def on_core(number: int) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def apart(work: Callable[..., T], *arguments: Any) -> T:
+def run_in_subprocess(work: Callable[..., T], *arguments: Any) -> T:
     """The result of a function that ran in a process of its own."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
         return alone.submit(work, *arguments).result()
@@ -81,14 +81,14 @@ def fit(name: str, data: Path, out: Path, members: Sequence[str]) -> None:
     train(
         config={"model": {"name": name, **settings}},
         out=out,
-        train=Corpus.of(docs if name in ON_ALL else folded(docs)),
+        train=Corpus.of(docs if name in ON_ALL else join_documents(docs)),
         dev=Corpus.of(itertools.islice(read_docs(data / "dev.jsonl"), 100)),
         ontology=read_ontology(next(data.glob("ontology.*"))),
         device="cpu",
     )
 
 
-def folded(docs: Sequence[Doc]) -> Iterator[Doc]:
+def join_documents(docs: Sequence[Doc]) -> Iterator[Doc]:
     """Some of the documents, with the labels of all."""
     for start in range(0, len(docs), SHARE):
         group = docs[start : start + SHARE]
@@ -96,7 +96,7 @@ def folded(docs: Sequence[Doc]) -> Iterator[Doc]:
         yield dataclasses.replace(group[0], labels=tuple(labels))
 
 
-def in_process(run: Path, docs: Sequence[Doc]) -> tuple[list[float], int]:
+def measure_in_process(run: Path, docs: Sequence[Doc]) -> tuple[list[float], int]:
     """Milliseconds of each document, and MiB at the peak."""
     import ontodex
 
@@ -111,9 +111,9 @@ def in_process(run: Path, docs: Sequence[Doc]) -> tuple[list[float], int]:
 def through_http(run: Path, docs: Sequence[Doc]) -> list[float]:
     """Milliseconds of each document."""
     with ExitStack() as stack:
-        with on_core(0):
-            _, address = stack.enter_context(serving(run))
-        with on_core(1):
+        with pin_to_core(0):
+            _, address = stack.enter_context(start_service(run))
+        with pin_to_core(1):
             found = [ask(address, _body(doc)) for doc in docs]
     assert all(status == 200 for status, _ in found), run
     return [ms for _, ms in found]
@@ -124,8 +124,8 @@ def _body(doc: Doc) -> str:
 
 
 def row(name: str, run: Path, docs: Sequence[Doc]) -> str:
-    with on_core(0):
-        inside, memory = apart(in_process, run, docs)
+    with pin_to_core(0):
+        inside, memory = run_in_subprocess(measure_in_process, run, docs)
     times = [inside[WARM:], through_http(run, docs)[WARM:]]
     cells = [f"{ms:.1f}" for each in times for ms in np.quantile(each, [0.5, 0.95])]
     n_labels = load_labels(run / "labels.tsv").n_seen
@@ -149,7 +149,7 @@ def main() -> None:
     for name, run in runs.items():
         if not is_finished(run):
             members = [str(runs.get(one, options.work / one)) for one in ("linear", "parabel")]
-            apart(fit, name, options.data, run, members)
+            run_in_subprocess(fit, name, options.data, run, members)
     say = sys.stdout.write
     say("| system | labels | p50 ms | p95 ms | HTTP p50 ms | HTTP p95 ms | MiB |\n")
     say("|---|--:|--:|--:|--:|--:|--:|\n")

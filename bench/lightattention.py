@@ -78,7 +78,9 @@ def corpora(folder: Path, shape: Shape) -> dict[str, Corpus]:
     return {name: Corpus.open(folder / name) for name in ("train", "dev", "test")}
 
 
-def grown(folder: Path, system: AttentiveTreeSystem, tokens: Tokens, gold: csr_array) -> LabelTree:
+def grow_tree(
+    folder: Path, system: AttentiveTreeSystem, tokens: Tokens, gold: csr_array
+) -> LabelTree:
     """The tree of a corpus, made once for all systems that want one of this shape."""
     height = system.compute_height(gold.shape[1])
     place = folder / f"tree-{system.config.cluster}-{height}"
@@ -97,7 +99,7 @@ def make_ahead(folder: Path, shape: Shape, table: Mapping[str, Any]) -> None:
     labels = LabelSpace.of(corpus)
     system = AttentiveTreeSystem(build(AttentiveTreeSystem.Config, table, "model"))
     system.n_labels = labels.n_seen
-    grown(folder, system, tokenise_corpus(corpus, system.config), labels.gold(corpus))
+    grow_tree(folder, system, tokenise_corpus(corpus, system.config), labels.gold(corpus))
 
 
 def find_tree_in(model_class: type[Any], folder: Path) -> type[Any]:
@@ -107,13 +109,13 @@ def find_tree_in(model_class: type[Any], folder: Path) -> type[Any]:
         tree_seconds = 0.0
 
         def build_tree(self, *made_from: Any) -> LabelTree:
-            return grown(folder, self, *made_from)
+            return grow_tree(folder, self, *made_from)
 
     return WithTree
 
 
 @contextmanager
-def timed_steps(most_steps: int) -> Iterator[list[float]]:
+def time_steps(most_steps: int) -> Iterator[list[float]]:
     """Note when each training step begins; an epoch has so many steps at most (0 = all)."""
     starts: list[float] = []
     fit = loop.fit
@@ -152,7 +154,7 @@ def train(name: str, shape: Shape, steps: int, table: Mapping[str, Any], out: Pa
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     began = time.perf_counter()
-    with timed_steps(steps) as starts:
+    with time_steps(steps) as starts:
         system.fit(corpus["train"], corpus["train"].select([]), labels)
     seconds = time.perf_counter() - began
     peak = torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else 0.0

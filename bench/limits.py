@@ -148,7 +148,7 @@ def measure_requests(folder: Path) -> Iterator[tuple[RequestLimit, Cost]]:
 def read_usage(pid: int, *, reset: bool = False) -> Iterator[tuple[float, float]]:
     """Yield (processor seconds, peak MiB) of a process and its living children.
 
-    With `reset`, the peak begins anew.
+    With `reset`, the peak starts again.
     """
     tick = os.sysconf("SC_CLK_TCK")
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

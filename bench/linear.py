@@ -147,7 +147,7 @@ def measure_bare(
     features = MatrixFeatures(ParabelConfig())
     rows, gold_train = csr_array(features.fit(train)), labels.gold(train)
     others = csr_array(features.transform(target))
-    with tempfile.TemporaryDirectory() as name, silenced():
+    with tempfile.TemporaryDirectory() as name, silence_output():
         import omikuji
 
         path = Path(name) / "train.txt"
@@ -189,7 +189,7 @@ def row(
 
 
 @contextlib.contextmanager
-def silenced() -> Iterator[None]:
+def silence_output() -> Iterator[None]:
     """omikuji writes to the process's stdout and stderr, past Python."""
     kept = os.dup(1), os.dup(2)
     with open(os.devnull, "wb") as nothing:

@@ -102,7 +102,7 @@ def loop_micro_f(gold: Rows, ranked: Rows, weight: list[float]) -> float:
     return 2 * hit / (sum(map(len, gold)) + sum(map(len, ranked)))
 
 
-def timed(function: Callable[[], Any]) -> tuple[float, float]:
+def time_call(function: Callable[[], Any]) -> tuple[float, float]:
     """Seconds on the clock and of the processor."""
     clock, processor = time.perf_counter(), time.process_time()
     function()
@@ -128,18 +128,18 @@ def main() -> None:
     decided_rows = decided.columns[: args.sample].tolist()
     weight = (1 / propensity).tolist()
 
-    def at_k(metric: ranking.Metric) -> ranking.Numbers:
+    def score_at_k(metric: ranking.Metric) -> ranking.Numbers:
         return ranking.score_documents(metric, K, gold, ranked)
 
-    def psp_at_k() -> ranking.Numbers:
+    def score_psp_at_k() -> ranking.Numbers:
         return ranking.psp(K, *ranking.compute_propensity_gains(K, gold, ranked, propensity))
 
     cases: list[tuple[str, Callable[[], Any], Callable[..., float] | None, Rows]] = [
         ("hits, all ranks", lambda: ranking.find_hits(gold, ranked), None, []),
-        ("P@5", lambda: at_k(ranking.precision), loop_precision, ranked_rows),
-        ("R@5", lambda: at_k(ranking.recall), loop_recall, ranked_rows),
-        ("nDCG@5", lambda: at_k(ranking.ndcg), loop_ndcg, ranked_rows),
-        ("PSP@5", psp_at_k, loop_psp, ranked_rows),
+        ("P@5", lambda: score_at_k(ranking.precision), loop_precision, ranked_rows),
+        ("R@5", lambda: score_at_k(ranking.recall), loop_recall, ranked_rows),
+        ("nDCG@5", lambda: score_at_k(ranking.ndcg), loop_ndcg, ranked_rows),
+        ("PSP@5", score_psp_at_k, loop_psp, ranked_rows),
         ("MiF, 10 labels a document",
          lambda: sets.micro(sets.count_by_document(gold, decided)), loop_micro_f, decided_rows),
         ("ECE, all ranks", lambda: measure_reliability(gold, ranked).expected_error(), None, []),
@@ -152,14 +152,16 @@ def main() -> None:
     print("| metric | seconds | processor | plain loop, processor | times faster |")
     print("|---|---|---|---|---|")
     for name, fast, loop, rows in cases:
-        seconds, processor = timed(fast)
+        seconds, processor = time_call(fast)
         if loop is None:
             print(f"| {name} | {seconds:.2f} | {processor:.2f} | | |")
             continue
-        slow = timed(partial(loop, gold_rows, rows, weight))[1] * args.documents / len(gold_rows)
+        slow = (
+            time_call(partial(loop, gold_rows, rows, weight))[1] * args.documents / len(gold_rows)
+        )
         print(f"| {name} | {seconds:.2f} | {processor:.2f} | {slow:.1f} | {slow / processor:.0f} |")
 
-    seconds, processor = timed(
+    seconds, processor = time_call(
         lambda: evaluate(gold, ranked, decided, labels, levels=levels, ancestors=ancestors)
     )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

@@ -143,8 +143,8 @@ def measure_levels(arrays: Mapping[str, Numbers]) -> dict[str, list[float]]:
     found = {}
     for name, (hits, predicted) in sides.items():
         hit = (2 * hits * has_label).sum(axis=1)
-        said = ((predicted + true) * has_label).sum(axis=1)
-        found[name] = [round(100 * float(value), 2) for value in hit / np.maximum(said, 1)]
+        total = ((predicted + true) * has_label).sum(axis=1)
+        found[name] = [round(100 * float(value), 2) for value in hit / np.maximum(total, 1)]
     return found
 
 

@@ -1,4 +1,4 @@
-"""The service under load: requests a second, latencies, the knee, shedding, a hostile body.
+"""The service under load: requests a second, latencies, the knee, measure_overload, a hostile body.
 
     python bench/serve.py RUN --docs test.jsonl [--seconds 20] [--queue 256]
 
@@ -86,7 +86,7 @@ class Load:
 
 
 @contextmanager
-def serving(run: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def start_service(run: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server process and its address, once it has also made its search."""
     with tempfile.TemporaryDirectory() as folder, (Path(folder) / "log").open("w") as log:
         command = [sys.executable, "-m", "ontodex", "serve", str(run), "--port", "0"]
@@ -176,7 +176,7 @@ def _memory(pid: int) -> int:
     return 1024 * int(re.findall(r"VmHWM:\s+(\d+)", status)[0])
 
 
-def shedding(address: str, folder: Path, seconds: int, probe: str) -> None:
+def measure_overload(address: str, folder: Path, seconds: int, probe: str) -> None:
     """Print the table and what it says about overload."""
     say = sys.stdout.write
     say("clients  answers/s  refused/s  failed   p50 ms   p99 ms  probe 200 p99  429 p99\n")
@@ -210,9 +210,12 @@ def main() -> None:
         folder = Path(temporary)
         (folder / "script.lua").write_text(SCRIPT)
         lines = bodies(options.docs, folder / "bodies")
-        with serving(options.run, "--queue", options.queue) as (_, address):
-            shedding(address, folder, options.seconds, lines[0])
-    with serving(options.run) as (process, address):  # a fresh one, whose peak is not the load's
+        with start_service(options.run, "--queue", options.queue) as (_, address):
+            measure_overload(address, folder, options.seconds, lines[0])
+    with start_service(options.run) as (
+        process,
+        address,
+    ):  # a fresh one, whose peak is not the load's
         status, more = hostile(process, address)
         sys.stdout.write(f"a body of 500 MB: {status}, {more:.1f} MB more memory (wanted: 50)\n")
 

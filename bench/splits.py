@@ -56,7 +56,7 @@ def deal(name: str, number: str) -> tuple[Corpus, Corpus]:
     return pool.select(order[: len(train)]), pool.select(order[len(train) :])
 
 
-def trained(
+def train_and_rank(
     system: str, overrides: list[str], train: Corpus, test: Corpus
 ) -> tuple[Ranking, float]:
     """Return the ranking of test by a system, and the seconds of its training."""
@@ -69,12 +69,12 @@ def trained(
         return run.rank(test, RANKS), float(run.about["train_seconds"])
 
 
-def kept(
+def read_or_train(
     file: Path, system: str, overrides: list[str], split: tuple[Corpus, Corpus]
 ) -> tuple[Ranking, float]:
     """The same, from the file where it is there."""
     if not file.exists():
-        ranking, seconds = trained(system, overrides, *split)
+        ranking, seconds = train_and_rank(system, overrides, *split)
         file.parent.mkdir(parents=True, exist_ok=True)
         with open_atomic(file) as out:
             np.savez_compressed(
@@ -109,7 +109,7 @@ def of_split(given: argparse.Namespace, number: str, folder: Path) -> dict[str, 
         for name in names:
             if name not in single:
                 file = folder / f"{given.data}-{name}-{number}.npz"
-                single[name] = kept(file, name, given.overrides, split)
+                single[name] = read_or_train(file, name, given.overrides, split)
         ranking, seconds = single[names[0]]
         if len(names) > 1:
             members = [Member(folder, labels, Kept({test.key: single[n][0]})) for n in names]

@@ -96,13 +96,13 @@ def _words(
     n = len(first)
     own_owner = np.repeat(label_owner, shape.words_a_label)
     own = np.repeat(labels, shape.words_a_label)
-    own = _hashed(own * _OWN_WORDS + random.integers(0, _OWN_WORDS, len(own)), shape.features)
+    own = _hash_numbers(own * _OWN_WORDS + random.integers(0, _OWN_WORDS, len(own)), shape.features)
     group_owner = np.repeat(np.arange(n), shape.words_of_group)
     group = np.repeat(first // shape.group_size, shape.words_of_group)
     group = group * _GROUP_WORDS + random.integers(0, _GROUP_WORDS, len(group))
-    group = _hashed(group + shape.labels * _OWN_WORDS, shape.features)
+    group = _hash_numbers(group + shape.labels * _OWN_WORDS, shape.features)
     noise_owner = np.repeat(np.arange(n), shape.noise_words)
-    noise = _hashed(_zipf(random, shape.features, len(noise_owner)), shape.features)
+    noise = _hash_numbers(_zipf(random, shape.features, len(noise_owner)), shape.features)
     owner = np.concatenate([own_owner, group_owner, noise_owner])
     words = np.concatenate([own, group, noise])
     order = np.lexsort((random.random(len(words)), owner))  # a document's words in random order
@@ -114,7 +114,7 @@ def _zipf(random: np.random.Generator, n: int, count: int) -> Ints:
     return np.minimum(np.exp(random.random(count) * np.log(n + 1)).astype(np.int64) - 1, n - 1)
 
 
-def _hashed(numbers: Ints, n: int) -> Ints:
+def _hash_numbers(numbers: Ints, n: int) -> Ints:
     """Each number's own place below n, all over the range."""
     mixed = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(29)

@@ -30,7 +30,7 @@ from ontodex.models import find_model
 from ontodex.types import Corpus, LabelSpace
 
 
-def opened(path: Path) -> Corpus:
+def open_either(path: Path) -> Corpus:
     return Corpus.open(path) if (path / "corpus.json").exists() else open_corpus(path)
 
 
@@ -57,8 +57,8 @@ def main() -> None:
     for noise in ("missing", "invalid"):
         parser.add_argument(f"--{noise}", type=float, default=0.0)
     arguments = parser.parse_args()
-    train = opened(arguments.train)
-    train, dev = (train, opened(arguments.dev)) if arguments.dev else a_fifth_aside(train)
+    train = open_either(arguments.train)
+    train, dev = (train, open_either(arguments.dev)) if arguments.dev else a_fifth_aside(train)
     if arguments.missing:
         train = corrupt_corpus(train, "missing", arguments.missing)
     if arguments.invalid:
@@ -82,8 +82,8 @@ def main() -> None:
             means = {name: 100 * float(np.nanmean(values)) for name, values in figures.items()}
             epochs = getattr(getattr(system, "chosen", system), "epochs", 0)
             found.append({**means, "epochs": epochs, "seconds": seconds})
-        told = {name: _mean_and_spread([one[name] for one in found]) for name in found[0]}
-        sys.stdout.write(json.dumps({"settings": line, **told}) + "\n")
+        averages = {name: _mean_and_spread([one[name] for one in found]) for name in found[0]}
+        sys.stdout.write(json.dumps({"settings": line, **averages}) + "\n")
         sys.stdout.flush()
 
 

@@ -101,12 +101,10 @@ def levelwise_page(corpus: str, title: str, *, paper: bool) -> str:
 PAGES = {
     "reference/cli.md": cli_page,
     "reference/config.md": config_page,
-    "results/levelwise-eurlex57k.md": partial(
+    "lab/levelwise-eurlex57k.md": partial(
         levelwise_page, "eurlex57k", "EURLEX57K + EuroVoc", paper=False
     ),
-    "results/levelwise-medline.md": partial(
-        levelwise_page, "medline", "MEDLINE + MeSH", paper=True
-    ),
+    "lab/levelwise-medline.md": partial(levelwise_page, "medline", "MEDLINE + MeSH", paper=True),
 }
 
 if __name__ == "__main__":

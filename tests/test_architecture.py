@@ -186,7 +186,7 @@ def test_public_names_are_the_ones_that_exist():
     assert set(ontodex.__all__) == set(ontodex._HOME)
 
 
-def loaded_by(code: str) -> set[str]:
+def find_loaded(code: str) -> set[str]:
     """Top-level modules in a fresh interpreter after running `code`."""
     script = f"{code}\nimport sys; print(*{{name.split('.')[0] for name in sys.modules}})"
     done = subprocess.run(
@@ -199,17 +199,17 @@ HEAVY = {"torch", "numpy", "scipy", "pyarrow", "lxml", "sklearn", "gensim", "fai
 
 
 def test_the_command_line_loads_nothing_heavy():
-    assert not loaded_by("import ontodex.cli") & HEAVY
+    assert not find_loaded("import ontodex.cli") & HEAVY
 
 
 def test_help_loads_nothing_heavy():
     code = "from typer.testing import CliRunner; from ontodex.cli import app\n"
     code += "result = CliRunner().invoke(app, ['train', '--help']); assert result.exit_code == 0"
-    assert not loaded_by(code) & HEAVY
+    assert not find_loaded(code) & HEAVY
 
 
 def test_suggesting_with_a_system_without_network_needs_no_torch():
-    assert "torch" not in loaded_by("import ontodex.runs.recipe")
+    assert "torch" not in find_loaded("import ontodex.runs.recipe")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"
 
 
-def parsed(arguments: list[str]) -> dict[str, Any]:
+def parse_serve(arguments: list[str]) -> dict[str, Any]:
     """The settings that `ontodex serve` would take from these words; it refuses unknown ones."""
     name, *rest = arguments
     command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
@@ -52,7 +52,7 @@ def unit() -> dict[str, list[tuple[str, str]]]:
 
 def test_the_compose_file_serves_with_options_that_exist():
     service = compose()["services"]["ontodex"]
-    settings = parsed(service["command"])
+    settings = parse_serve(service["command"])
     assert settings["keys"] is not None
     mounted = {volume.split(":")[1] for volume in service["volumes"]}
     for path in (settings["keys"], settings["runs"][0], Path(settings["database"])):
@@ -79,7 +79,7 @@ def test_only_the_proxy_is_reached_from_outside_and_the_service_reaches_nothing(
 
 
 def test_the_proxy_knows_the_name_the_port_and_the_limit_of_the_service():
-    settings = parsed(compose()["services"]["ontodex"]["command"])
+    settings = parse_serve(compose()["services"]["ontodex"]["command"])
     caddy = (DEPLOY / "Caddyfile").read_text()
     assert re.search(r"^(\S+) \{", caddy, re.M)[1] in settings["allowed_host"]  # type: ignore[index]
     assert f"reverse_proxy ontodex:{settings['port']}\n" in caddy
@@ -141,7 +141,7 @@ def test_the_image_has_all_that_serving_needs():
 def test_the_unit_serves_with_options_that_exist():
     service = dict(unit()["Service"])
     program, *arguments = shlex.split(service["ExecStart"])
-    settings = parsed(arguments)
+    settings = parse_serve(arguments)
     assert Path(program).name == "ontodex"
     assert settings["host"] == "127.0.0.1"
     assert settings["keys"] is not None

@@ -35,7 +35,7 @@ WORDS = [
 ]
 
 
-def planted(n: int, seed: int) -> tuple[list[str], np.ndarray]:
+def plant_texts(n: int, seed: int) -> tuple[list[str], np.ndarray]:
     """Texts that name the labels they have (about one in three) among words that say nothing."""
     rng = np.random.default_rng(seed)
     gold = (rng.random((n, len(WORDS))) < 0.35).astype(np.int64)
@@ -47,8 +47,8 @@ def planted(n: int, seed: int) -> tuple[list[str], np.ndarray]:
     return texts, gold
 
 
-TEXTS, GOLD = planted(150, 1)
-NEW_TEXTS, NEW_GOLD = planted(60, 2)
+TEXTS, GOLD = plant_texts(150, 1)
+NEW_TEXTS, NEW_GOLD = plant_texts(60, 2)
 TFIDF = TfidfVectorizer().fit(TEXTS)
 X, NEW_X = csr_array(TFIDF.transform(TEXTS)), csr_array(TFIDF.transform(NEW_TEXTS))
 

@@ -79,9 +79,9 @@ def write_results(folder: Path) -> None:
 
 
 def read_claims(tables: ModuleType, folder: Path, **beside: dict[str, float]) -> dict[str, str]:
-    """Each line of the claims by what stands before its first colon."""
+    """Each row of the claims by its claim."""
     lines = tables.list_claims(tables.read_results(folder), beside).splitlines()
-    return {line.split(":")[0]: line for line in lines if line.startswith("-")}
+    return {line.split("|")[1].strip(): line for line in lines if line.startswith("|")}
 
 
 def row_of(text: str, *starts: str) -> list[str]:
@@ -100,6 +100,6 @@ TINY = {
 SEA = ontology_of([Concept("nature"), Concept("water", parents=["nature"])])
 
 
-def page_section(title: str, page: str = "results/levelwise-rows.md", mark: str = "##") -> str:
+def page_section(title: str, page: str = "lab/levelwise-rows.md", mark: str = "##") -> str:
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     return text.split(f"\n{mark} {title}")[1].split(f"\n{mark} ")[0]

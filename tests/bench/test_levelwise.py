@@ -44,7 +44,7 @@ def test_a_row_may_change_constants_of_the_class(bench):
     assert not bench.settings("attentive-last", 1, [], []).average_passes
 
 
-def carried(folder: Path, *, documents: int = 16, max_length: int = 500) -> list[str]:
+def prepare_corpus(folder: Path, *, documents: int = 16, max_length: int = 500) -> list[str]:
     """The arguments of a bench that trains a tiny network on what it writes here."""
     docs = [Doc(str(i), {"text": "deep water"}, (), ("nature", "water")) for i in range(documents)]
     written = folder.parent / f"written-{folder.name}"
@@ -63,7 +63,7 @@ def carried(folder: Path, *, documents: int = 16, max_length: int = 500) -> list
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The arguments of a bench that has been run."""
-    arguments = carried(tmp_path_factory.mktemp("bench") / "carried")
+    arguments = prepare_corpus(tmp_path_factory.mktemp("bench") / "carried")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "bench")
         importlib.import_module("levelwise").main(arguments)
@@ -105,16 +105,16 @@ def test_of_rows_that_share_a_pass_the_first_starts_alone(bench):
 
 @pytest.mark.slow
 def test_lanes_train_each_pass_once_and_come_to_the_same_results(bench, tmp_path, capfd):
-    arguments = carried(tmp_path / "carried")
+    arguments = prepare_corpus(tmp_path / "carried")
     rows = ["--rows", "keywords", "threshold", "words"]
     bench.main([*arguments[:-1], *rows])
     alone, out = tmp_path / "alone", tmp_path / "out"
     out.rename(alone)
     capfd.readouterr()
     bench.main([*arguments[:-1], *rows, "--lanes=2"])
-    said = capfd.readouterr().err
-    assert all(f" {row}-1 pass 1 fold 2: " in said for row in ("keywords", "words"))
-    assert " threshold-1 pass 1 fold 2: finished before" in said
+    printed = capfd.readouterr().err
+    assert all(f" {row}-1 pass 1 fold 2: " in printed for row in ("keywords", "words"))
+    assert " threshold-1 pass 1 fold 2: finished before" in printed
     pieces, of_lanes = ({p.name for p in (f / "work").glob("pass*")} for f in (alone, out))
     assert pieces == of_lanes
     assert len(pieces) == 9, "of `words`, of `keywords`, and of pass 2: all documents, two folds"
@@ -126,7 +126,7 @@ def test_lanes_train_each_pass_once_and_come_to_the_same_results(bench, tmp_path
 
 @pytest.mark.slow
 def test_lanes_that_fail_or_are_killed_are_named_when_the_others_are_done(bench, tmp_path):
-    arguments = carried(tmp_path / "carried")
+    arguments = prepare_corpus(tmp_path / "carried")
     source = bench.Source(Path(arguments[0]), Path(arguments[3]), 1)
     over = [part.removeprefix("--over=") for part in arguments if part.startswith("--over=")]
     jobs = []
@@ -164,19 +164,19 @@ def kill_the_first_of(processes: int) -> None:
 def test_a_result_of_other_settings_is_refused(bench, finished, more, differs):
     with pytest.raises(SystemExit) as refused:
         bench.main([*finished, *more])
-    said = str(refused.value)
-    assert f"{Path(finished[1]) / 'words-1.json'} was made from other settings or data" in said
-    assert f": {differs}. Use another folder" in said
+    printed = str(refused.value)
+    assert f"{Path(finished[1]) / 'words-1.json'} was made from other settings or data" in printed
+    assert f": {differs}. Use another folder" in printed
 
 
 def test_a_result_of_other_documents_is_refused(bench, finished, tmp_path):
-    others = carried(tmp_path / "carried", documents=12)
+    others = prepare_corpus(tmp_path / "carried", documents=12)
     with pytest.raises(SystemExit, match=r"corpora\.train is .*corpora\.dev is .*corpora\.test is"):
         bench.main([others[0], *finished[1:]])
 
 
 def test_a_result_of_the_same_documents_prepared_otherwise_is_refused(bench, finished, tmp_path):
-    others = carried(tmp_path / "carried", max_length=400)
+    others = prepare_corpus(tmp_path / "carried", max_length=400)
     with pytest.raises(SystemExit, match=r"data: prepared\.settings\.max_length is 500, not 400\."):
         bench.main([others[0], *finished[1:]])
 
@@ -197,8 +197,8 @@ def test_a_result_without_its_inputs_is_refused(bench, finished, tmp_path):
 
 def test_the_memory_of_a_row_is_that_of_its_largest_stage(bench, tmp_path):
     """Pass 1 and its two folds, as made by another process on a GPU with 1, 3 and 2 GiB; nothing is
-    said where a piece is older and does not say it."""
-    arguments = carried(tmp_path / "carried")
+    named where a piece is older and does not name it."""
+    arguments = prepare_corpus(tmp_path / "carried")
     bench.main(arguments)
     result = tmp_path / "out" / "words-1.json"
     assert json.loads(result.read_text())["memory GiB"] is None, "on a CPU"

@@ -21,10 +21,10 @@ def test_a_result_holds_what_the_tables_ask_for(measures, tables, tmp_path, keyw
     docs = [Doc(str(i), {"text": "deep water"}, own, ("nature", "water")) for i in range(16)]
     corpora = {name: Corpus.write(docs, tmp_path / name) for name in ("train", "dev", "test")}
     if keywords == "phrases":  # what travels to a GPU machine has no text
-        told = PrepareConfig(
+        wanted = PrepareConfig(
             stop_words="en", phrases=True, known_phrases=True, phrases_per_doc=20, min_count=1
         )
-        corpora = prepare(corpora, tmp_path / "carried", told)
+        corpora = prepare(corpora, tmp_path / "carried", wanted)
     system = Levelwise(build(Levelwise.Config, TINY, "model"))
     labels = LabelSpace.of(corpora["train"], SEA)
     head = {"row": "full", "seed": 1, "made from": {"format": 4}}

@@ -10,9 +10,9 @@ from levelwise_made_up import KEPT, page_section, read_claims, row_of, write_res
 
 def test_phrases_are_not_called_keywords(tables, tmp_path):
     write_results(tmp_path)
-    said = read_claims(tables, tmp_path)
-    assert "**held**" in said["- phrases add at every level, MaF"]
-    assert not any(line.startswith("- keywords add") for line in said)
+    rows = read_claims(tables, tmp_path)
+    assert "| undecided |" in rows["phrases add at every level, MaF"]
+    assert not any(line.startswith("- keywords add") for line in rows)
     text = tables.make_level_table(tables.read_results(tmp_path), tables.MICRO, "")
     assert "words, phrases, levels: MiF" in text
     assert "Phrases are extracted from the text" in text
@@ -22,8 +22,8 @@ def test_keywords_of_authors_are_called_keywords(tables, tmp_path):
     write_results(tmp_path)
     for path in tmp_path.glob("*.json"):
         path.write_text(path.read_text().replace('"phrases"', '"keywords"'))
-    said = read_claims(tables, tmp_path)
-    assert "- keywords add at every level, MiF" in said
+    rows = read_claims(tables, tmp_path)
+    assert "keywords add at every level, MiF" in rows
     text = tables.make_level_table(tables.read_results(tmp_path), tables.MICRO, tables.TABLE_2)
     assert "words, keywords: MiF" in text
     assert "phrases" not in text.lower()
@@ -88,8 +88,8 @@ def test_other_systems_join_table_4_and_the_claims(tables, tmp_path):
     beside = {"parabel, OFO": {"MiF": 70.5}}
     text = tables.make_merge_table(tables.read_results(tmp_path), False, beside)
     assert row_of(text, "parabel, OFO") == ["parabel, OFO", "", "", "", "", "", "70.50", ""]
-    line = read_claims(tables, tmp_path, **beside)["- (ours) `full` beats parabel, OFO"]
-    within = "**within the spread of seeds** (seeds 1, 2): MiF 71.00 (70.00 to 72.00), 70.50 of"
+    line = read_claims(tables, tmp_path, **beside)["(ours) `full` beats parabel, OFO, MiF"]
+    within = "| undecided | seeds 1, 2 | 71.00 (70.00 to 72.00), 70.50 of"
     assert within in line, "0.5 better, but our own seeds are 2 apart"
     assert not any("`attentive`" in line for line in read_claims(tables, tmp_path, **beside))
 
@@ -104,7 +104,7 @@ def test_a_file_of_other_systems_may_lie_among_the_results(tables, tmp_path):
 
 def test_training_time_is_divided_among_the_levels_and_what_they_share(tables, tmp_path):
     """Both passes took 100 s, of which all levels share 40 and level 1 has 20; with another seed
-    they waited for other trainings. Of a result without shares nothing is said by level."""
+    they waited for other trainings. Of a result without shares nothing is rows by level."""
     write_results(tmp_path)
     results = tables.read_results(tmp_path)
     results["full"][0]["seconds"] = {"pass 1": 900.0, "pass 2": 40.0, "in all": 940.0}

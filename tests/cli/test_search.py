@@ -33,15 +33,15 @@ def invoke(*words: object) -> str:
 
 def test_auto_and_tune_write_runs(corpus, tmp_path):
     out = tmp_path / "auto"
-    said = invoke("auto", "--train", corpus, "--out", out, "--budget", "1h", "--system", "knn")
-    assert f"what was tried: {out / 'auto.html'}" in said
+    printed = invoke("auto", "--train", corpus, "--out", out, "--budget", "1h", "--system", "knn")
+    assert f"what was tried: {out / 'auto.html'}" in printed
     run = load(out)
     assert run.settings.name == "auto"
     assert run.settings.model.systems == ("knn",)
     invoke("train", "--model", "knn", "--train", corpus, "--out", tmp_path / "knn")
     tuned = tmp_path / "tuned"
-    said = invoke("tune", tmp_path / "knn", "--train", corpus, "--out", tuned, "--budget", "1h")
-    assert f"what was tried: {tuned / 'tune.html'}" in said
+    printed = invoke("tune", tmp_path / "knn", "--train", corpus, "--out", tuned, "--budget", "1h")
+    assert f"what was tried: {tuned / 'tune.html'}" in printed
 
 
 def test_systems_are_listed_with_advice():

@@ -48,8 +48,10 @@ def test_names_of_no_concept_or_of_several_are_kept_and_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     assert labels_of("PEOPLE", "Snow") == ("PEOPLE", "Snow")
-    said = "2 labels: 0 are ids, 0 matched by name or notation, 1 ambiguous ('PEOPLE'), 1 unknown"
-    assert f"{said} ('Snow')" in caplog.text
+    expected = (
+        "2 labels: 0 are ids, 0 matched by name or notation, 1 ambiguous ('PEOPLE'), 1 unknown"
+    )
+    assert f"{expected} ('Snow')" in caplog.text
 
 
 def test_notations_have_priority_over_names_and_ids_over_both() -> None:

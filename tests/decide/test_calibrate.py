@@ -12,7 +12,7 @@ from ontodex.evaluation.reliability import measure_reliability
 from ontodex.types import Ranking
 
 
-def scored(n: int, seed: int, true_chance) -> tuple[Ranking, csr_array]:
+def make_scores(n: int, seed: int, true_chance) -> tuple[Ranking, csr_array]:
     """n documents with 5 labels scored uniformly; a label is true with `true_chance(score)`."""
     rng = np.random.default_rng(seed)
     scores = rng.random((n, 5)).astype(np.float32)
@@ -21,8 +21,8 @@ def scored(n: int, seed: int, true_chance) -> tuple[Ranking, csr_array]:
 
 
 def test_overconfident_scores_become_calibrated_probabilities():
-    ranking, gold = scored(4_000, 0, np.square)
-    other, other_gold = scored(4_000, 1, np.square)
+    ranking, gold = make_scores(4_000, 0, np.square)
+    other, other_gold = make_scores(4_000, 1, np.square)
     calibration = Calibration.fit(ranking, gold)
     before = measure_reliability(other_gold, other).expected_error()
     after = measure_reliability(other_gold, calibration.apply(other)).expected_error()
@@ -57,7 +57,7 @@ def test_bins_in_the_wrong_order_are_pooled():
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 10_000), st.sampled_from([1, 7, 300]), st.sampled_from([0.5, 1, 3]))
 def test_the_order_within_a_document_never_changes(seed, n, power):
-    ranking, gold = scored(n, seed, lambda s: s**power)
+    ranking, gold = make_scores(n, seed, lambda s: s**power)
     after = Calibration.fit(ranking, gold).apply(ranking)
     np.testing.assert_array_equal(after.columns, ranking.columns)
     rises = np.diff(ranking.probabilities.astype(float), axis=1) < -1e-4
@@ -65,7 +65,7 @@ def test_the_order_within_a_document_never_changes(seed, n, power):
 
 
 def test_padding_stays_padding():
-    ranking, gold = scored(200, 3, np.sqrt)
+    ranking, gold = make_scores(200, 3, np.sqrt)
     wider = ranking.cut(8)
     after = Calibration.fit(ranking, gold).apply(wider)
     assert np.all(after.probabilities[:, 5:] == 0)
@@ -75,19 +75,19 @@ def test_padding_stays_padding():
 def test_without_answers_nothing_changes():
     nothing = Ranking(np.empty((0, 3), np.int32), np.empty((0, 3), np.float32))
     calibration = Calibration.fit(nothing, csr_array((0, 5), dtype=np.int8))
-    ranking, _ = scored(10, 0, np.square)
+    ranking, _ = make_scores(10, 0, np.square)
     np.testing.assert_array_equal(calibration.apply(ranking).probabilities, ranking.probabilities)
 
 
 def test_without_gold_labels_the_calibration_is_the_identity():
     """All answers would be false ones."""
-    ranking, gold = scored(200, 3, np.square)
+    ranking, gold = make_scores(200, 3, np.square)
     calibration = Calibration.fit(ranking, csr_array(gold.shape, dtype=np.int8))
     np.testing.assert_array_equal(calibration.apply(ranking).probabilities, ranking.probabilities)
 
 
 def test_written_and_read_back_it_is_the_same_map():
-    calibration = Calibration.fit(*scored(500, 5, np.square))
+    calibration = Calibration.fit(*make_scores(500, 5, np.square))
     again = Calibration.from_json(calibration.to_json())
     np.testing.assert_array_equal(again.scores, calibration.scores)
     np.testing.assert_array_equal(again.shares, calibration.shares)

@@ -25,7 +25,7 @@ ONTOLOGY = build_ontology(
 LABELS = LabelSpace(ONTOLOGY.ids, np.ones(N_LABELS, np.int64), 10, ONTOLOGY)
 
 
-def planted(seed: int, n_docs: int = 60) -> tuple[Ranking, csr_array]:
+def plant_ranking(seed: int, n_docs: int = 60) -> tuple[Ranking, csr_array]:
     """Calibrated probabilities of labels that are frequent and rare, and their truth."""
     rng = np.random.default_rng(seed)
     p = rng.beta(0.4, 1.2, (n_docs, N_LABELS)) * np.linspace(1, 0.6, N_LABELS)
@@ -44,8 +44,8 @@ def assert_same(one: Ranking, other: Ranking) -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_beats_all_labels_and_one_label(rule):
-    decision = tune_decision(DecideConfig(rule=rule, top_k=2), *planted(0, 800), LABELS)
-    ranking, gold = planted(1, 800)
+    decision = tune_decision(DecideConfig(rule=rule, top_k=2), *plant_ranking(0, 800), LABELS)
+    ranking, gold = plant_ranking(1, 800)
     ours = micro_f(decision.apply(ranking), gold)
     assert ours > micro_f(ranking, gold) + 0.05
     assert ours > micro_f(ranking.cut(1), gold) + 0.02
@@ -53,7 +53,7 @@ def test_every_rule_beats_all_labels_and_one_label(rule):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_saved_and_loaded_decisions_decide_alike_and_save_the_same_bytes(rule, tmp_path):
-    ranking, gold = planted(0)
+    ranking, gold = plant_ranking(0)
     decision = tune_decision(
         DecideConfig(rule=rule, ancestors="add", limit=4), ranking, gold, LABELS
     )
@@ -69,7 +69,7 @@ MORE = LabelSpace((*LABELS.ids, "new"), np.ones(N_LABELS + 1, np.int64), 11)
 
 
 def test_a_new_label_has_the_common_threshold(tmp_path):
-    ranking, gold = planted(0)
+    ranking, gold = plant_ranking(0)
     one = tune_decision(DecideConfig(rule="threshold"), ranking, gold, LABELS).rule.value
     decision = tune_decision(DecideConfig(rule="per-label"), ranking, gold, LABELS)
     assert len(set(decision.rule.thresholds)) == len(LABELS), "all differ: none is the usual one"
@@ -80,7 +80,7 @@ def test_a_new_label_has_the_common_threshold(tmp_path):
 
 
 def test_a_new_label_has_the_initial_state_of_ofo():
-    ranking, gold = planted(0)
+    ranking, gold = plant_ranking(0)
     decision = tune_decision(DecideConfig(rule="ofo"), ranking, gold, LABELS)
     old, new = decision.rule, decision.for_labels(MORE).rule
     assert new.thresholds.tolist() == [*old.thresholds, old.first]
@@ -118,7 +118,7 @@ def test_sets_contain_what_is_included_and_nothing_excluded_and_never_more_than_
     seed, rule, ancestors, limit, own_limit, include, exclude
 ):
     config = DecideConfig(rule=rule, ancestors=ancestors, limit=own_limit)
-    ranking, gold = planted(seed, 12)
+    ranking, gold = plant_ranking(seed, 12)
     decision = tune_decision(config, ranking, gold, LABELS)
     chosen = decision.apply(ranking, limit=limit, include=list(include), exclude=list(exclude))
     most = min(n for n in (limit, own_limit, N_LABELS) if n is not None)
@@ -136,7 +136,7 @@ def test_sets_contain_what_is_included_and_nothing_excluded_and_never_more_than_
 
 def test_an_included_label_takes_the_place_of_a_better_one():
     ranking = Ranking(np.array([[5, 6, 7]], np.int32), np.array([[0.9, 0.8, 0.1]], np.float32))
-    decision = tune_decision(DecideConfig(rule="top-k", top_k=2), *planted(0), LABELS)
+    decision = tune_decision(DecideConfig(rule="top-k", top_k=2), *plant_ranking(0), LABELS)
     assert decision.apply(ranking, limit=2, include=[7]).columns.tolist() == [[5, 7]]
     assert decision.apply(ranking, limit=1, include=[7]).columns.tolist() == [[7]]
     chosen = decision.apply(ranking, include=[0])
@@ -146,18 +146,18 @@ def test_an_included_label_takes_the_place_of_a_better_one():
 
 def test_excluding_a_label_makes_room_for_the_next():
     ranking = Ranking(np.array([[5, 6, 7]], np.int32), np.array([[0.9, 0.8, 0.1]], np.float32))
-    decision = tune_decision(DecideConfig(rule="top-k", top_k=2), *planted(0), LABELS)
+    decision = tune_decision(DecideConfig(rule="top-k", top_k=2), *plant_ranking(0), LABELS)
     assert decision.apply(ranking, exclude=[5]).columns.tolist() == [[6, 7, -1]]
 
 
 def test_a_label_cannot_be_both_included_and_excluded():
-    decision = tune_decision(DecideConfig(), *planted(0), LABELS)
+    decision = tune_decision(DecideConfig(), *plant_ranking(0), LABELS)
     with pytest.raises(ConfigError, match=r"\[3\] are both"):
-        decision.apply(planted(1)[0], include=[3], exclude=[3])
+        decision.apply(plant_ranking(1)[0], include=[3], exclude=[3])
 
 
 def test_documents_without_gold_do_not_change_the_tuning():
-    ranking, gold = planted(0, 30)
+    ranking, gold = plant_ranking(0, 30)
     unlabelled = Ranking(
         np.full((30, 6), 1, np.int32) * np.arange(6, dtype=np.int32), ranking.probabilities
     )
@@ -174,7 +174,7 @@ def test_documents_without_gold_do_not_change_the_tuning():
 
 @pytest.mark.parametrize("rule", RULES)
 def test_an_empty_dev_corpus_still_gives_a_decision(rule):
-    ranking, gold = planted(0, 5)
+    ranking, gold = plant_ranking(0, 5)
     none = np.array([], dtype=int)
     decision = tune_decision(
         DecideConfig(rule=rule), ranking.take(none), csr_array(gold[none]), LABELS
@@ -188,7 +188,7 @@ def test_an_empty_dev_corpus_still_gives_a_decision(rule):
 
 @pytest.mark.parametrize("rule", ["threshold", "per-label"])
 def test_fewer_labels_after_rejections_and_more_after_acceptances(rule):
-    ranking, gold = planted(0)
+    ranking, gold = plant_ranking(0)
     none = csr_array(gold.shape, dtype=np.int8)
     every = csr_array(np.ones(gold.shape, dtype=np.int8))
     before = tune_decision(DecideConfig(rule=rule), ranking, gold, LABELS)
@@ -204,7 +204,7 @@ def test_fewer_labels_after_rejections_and_more_after_acceptances(rule):
 
 @pytest.mark.parametrize("rule", ["top-k", "expected-f"])
 def test_a_rule_without_thresholds_names_the_other_way_to_learn(rule):
-    ranking, gold = planted(0)
+    ranking, gold = plant_ranking(0)
     none = csr_array(gold.shape, dtype=np.int8)
     decision = tune_decision(DecideConfig(rule=rule), ranking, gold, LABELS)
     with pytest.raises(RunError, match="has no thresholds") as refused:
@@ -213,7 +213,7 @@ def test_a_rule_without_thresholds_names_the_other_way_to_learn(rule):
 
 
 def test_ofo_starts_at_the_common_threshold_with_a_prior_and_at_first_lambda_without():
-    ranking, gold = planted(0)
+    ranking, gold = plant_ranking(0)
     one = tune_decision(DecideConfig(rule="threshold"), ranking, gold, LABELS).rule.value
     assert tune_decision(DecideConfig(rule="ofo", prior=2), ranking, gold, LABELS).rule.first == one
     paper = DecideConfig(rule="ofo", prior=0, first_lambda=0.7)
@@ -223,7 +223,7 @@ def test_ofo_starts_at_the_common_threshold_with_a_prior_and_at_first_lambda_wit
 def test_ancestors_need_an_ontology():
     flat = LabelSpace(LABELS.ids, LABELS.frequency, 10)
     with pytest.raises(ConfigError, match="needs an ontology"):
-        tune_decision(DecideConfig(ancestors="drop"), *planted(0), flat)
+        tune_decision(DecideConfig(ancestors="drop"), *plant_ranking(0), flat)
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_settings_out_of_range_are_refused_with_a_sentence(table, words):
 )
 def test_a_damaged_decision_is_refused(tmp_path, change):
     path = tmp_path / "decision.json"
-    tune_decision(DecideConfig(rule="per-label"), *planted(0), LABELS).save(path)
+    tune_decision(DecideConfig(rule="per-label"), *plant_ranking(0), LABELS).save(path)
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises((RunError, ConfigError)):
         load_decision(path, LABELS)

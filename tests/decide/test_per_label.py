@@ -12,7 +12,7 @@ from ontodex.decide.threshold import Threshold, tune_threshold
 from ontodex.types import Ranking
 
 
-def planted(seed: int, n_docs: int, n_labels: int, k: int) -> tuple[Ranking, csr_array]:
+def plant_ranking(seed: int, n_docs: int, n_labels: int, k: int) -> tuple[Ranking, csr_array]:
     """Rankings with coarse probabilities (many ties) that are right about as often as they say."""
     rng = np.random.default_rng(seed)
     probabilities = rng.integers(0, 6, (n_docs, n_labels)) / 5
@@ -38,7 +38,7 @@ def best_joint_f(ranking: Ranking, gold: csr_array) -> float:
 @given(st.integers(0, 10_000))
 @settings(max_examples=15, deadline=None)
 def test_unshrunk_thresholds_reach_the_best_joint_micro_f(seed):
-    ranking, gold = planted(seed, 10, 2, 2)
+    ranking, gold = plant_ranking(seed, 10, 2, 2)
     counts = np.asarray(gold.sum(axis=0))
     if not (gold.nnz and counts.all()):
         return

@@ -10,7 +10,7 @@ from ontodex.decide.threshold import NO_EVIDENCE, Threshold, tune_threshold
 from ontodex.types import Ranking
 
 
-def planted(seed: int, n_docs: int, n_labels: int, k: int) -> tuple[Ranking, csr_array]:
+def plant_ranking(seed: int, n_docs: int, n_labels: int, k: int) -> tuple[Ranking, csr_array]:
     """Rankings with coarse probabilities (many ties) that are right about as often as they say."""
     rng = np.random.default_rng(seed)
     probabilities = rng.integers(0, 6, (n_docs, n_labels)) / 5
@@ -36,7 +36,7 @@ def test_one_threshold_by_hand():
 @given(st.integers(0, 10_000), st.integers(1, 12), st.integers(1, 6), st.integers(1, 6))
 @settings(max_examples=50, deadline=None)
 def test_no_other_threshold_has_a_higher_micro_f(seed, n_docs, n_labels, k):
-    ranking, gold = planted(seed, n_docs, n_labels, k)
+    ranking, gold = plant_ranking(seed, n_docs, n_labels, k)
     tuned = tune_threshold(list_entries(ranking, gold), gold.nnz)
     best = micro_f(ranking, tuned.choose(ranking), gold) if gold.nnz else 0.0
     for other in np.arange(-1, 11) / 10:

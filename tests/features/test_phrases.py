@@ -17,13 +17,13 @@ from ontodex.features.tokens import tokenise
 from ontodex.types import Corpus, Doc
 
 
-def fitted(*texts, **changes):
+def fit_phrases(*texts, **changes):
     train = Corpus.of(Doc(str(i), {"body": text}) for i, text in enumerate(texts))
     return Phrases.fit(train, PhraseConfig(**changes))
 
 
 def test_stop_words_marks_numbers_and_line_ends_separate_phrases():
-    phrases = fitted("")
+    phrases = fit_phrases("")
     text = "Winter wheat in dry soils, 1980 rye yields\nSpring barley: x-ray study"
     assert sorted(phrases.extract(text)) == [
         "dry soils",
@@ -36,7 +36,7 @@ def test_stop_words_marks_numbers_and_line_ends_separate_phrases():
 
 def test_scores_by_hand():
     # "soil" stands in 2 of 3 training documents, all other words in at most one.
-    phrases = fitted("soil", "soil", "wheat")
+    phrases = fit_phrases("soil", "soil", "wheat")
     common, rare = log(4 / 3) + 1, log(4 / 2) + 1
     text = "soil of soil of soil. wheat. winter wheat"
     scores = {"soil": 3 * common, "wheat": rare, "winter wheat": 2 * rare}
@@ -44,22 +44,22 @@ def test_scores_by_hand():
 
 
 def test_equal_scores_stand_in_the_order_of_the_text():
-    assert fitted("").extract("zebra; apple; mango") == ["zebra", "apple", "mango"]
+    assert fit_phrases("").extract("zebra; apple; mango") == ["zebra", "apple", "mango"]
 
 
 def test_long_runs_come_in_pieces_and_only_the_best_are_kept():
-    phrases = fitted("", phrase_words=2, phrases_per_doc=2)
+    phrases = fit_phrases("", phrase_words=2, phrases_per_doc=2)
     assert phrases.extract("one1 two2 three3 four4 five5") == ["one1 two2", "three3 four4"]
 
 
 @pytest.mark.parametrize("text", ["", "the of and", "12 13", "-", "\n", "\x00"])
 def test_a_text_without_content_has_no_phrases(text):
-    assert fitted("word").extract(text) == []
+    assert fit_phrases("word").extract(text) == []
 
 
 def test_a_corpus_has_the_phrases_of_each_of_its_texts():
     texts = ["winter wheat in dry soils", "", "rye; rye; wheat"]
-    phrases = fitted(*texts)
+    phrases = fit_phrases(*texts)
     corpus = Corpus.of(Doc(str(i), {"body": text}) for i, text in enumerate(texts))
     assert list(phrases.extract_corpus(corpus)) == [phrases.extract(text) for text in texts]
 
@@ -68,14 +68,14 @@ def test_a_corpus_has_the_phrases_of_each_of_its_texts():
 @given(st.text(max_size=60))
 @example("\u2f01")  # a symbol whose normal form is a letter: phrases read marks too
 def test_phrases_are_made_of_the_words_of_the_text_and_hold_no_stop_word(text):
-    for phrase in fitted("a b").extract(text):
+    for phrase in fit_phrases("a b").extract(text):
         words = phrase.split(" ")
         assert set(words) <= set(tokenise(text, TokenConfig(punctuation=True)))
         assert not set(words) & STOP_WORDS["en"]
 
 
 def test_saved_frequencies_give_the_same_phrases(tmp_path):
-    phrases = fitted("winter wheat", "winter rye", "spring rye")
+    phrases = fit_phrases("winter wheat", "winter rye", "spring rye")
     phrases.save(tmp_path / "frequencies.txt")
     loaded = Phrases.load(tmp_path / "frequencies.txt", phrases.config)
     text = "winter rye and spring rye"
@@ -92,7 +92,7 @@ def test_saved_frequencies_give_the_same_phrases(tmp_path):
 def test_frequencies_that_cannot_be_are_refused(text, tmp_path):
     (tmp_path / "frequencies.txt").write_text(text)
     with pytest.raises(DataError, match="not within the number of documents"):
-        Phrases.load(tmp_path / "frequencies.txt", fitted("a b").config)
+        Phrases.load(tmp_path / "frequencies.txt", fit_phrases("a b").config)
 
 
 def test_settings_are_checked():

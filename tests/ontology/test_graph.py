@@ -1,4 +1,4 @@
-"""build(): loose records in, a graph without cycles out, every repair said."""
+"""build(): loose records in, a graph without cycles out, every repair reported."""
 
 import numpy as np
 import pytest

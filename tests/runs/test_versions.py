@@ -24,7 +24,7 @@ def run(tmp_path):
     return tmp_path / "run"
 
 
-def known_labels(folder):
+def read_labels(folder):
     return set(load(folder).labels.ids)
 
 
@@ -34,9 +34,9 @@ def test_an_update_keeps_the_version_before_and_it_can_be_restored(run):
     second = name_version(run)
     assert [one.name for one in list_versions(run)] == [second, first]
     assert restore_version(run).name == first
-    assert known_labels(run) == {"fish"}
+    assert read_labels(run) == {"fish"}
     assert restore_version(run, second[:6]).name == second
-    assert known_labels(run) == {"fish", "oak"}
+    assert read_labels(run) == {"fish", "oak"}
 
 
 def test_only_the_last_versions_are_kept_each_once(run):
@@ -64,11 +64,11 @@ def test_a_damaged_version_is_not_restored(run):
     (run.with_name("run.versions") / f"0001-{list_versions(run)[1].name}" / "labels.tsv").unlink()
     with pytest.raises(RunError, match="missing from the run folder"):
         restore_version(run)
-    assert known_labels(run) == {"fish", "oak"}
+    assert read_labels(run) == {"fish", "oak"}
 
 
 def test_a_run_that_changed_meanwhile_is_not_replaced(run):
     with pytest.raises(RunError, match="another process changed the run"), replace_run(run) as new:
         shutil.copytree(run, new, dirs_exist_ok=True)
         update_run(run, make_docs("oak"))
-    assert known_labels(run) == {"fish", "oak"}
+    assert read_labels(run) == {"fish", "oak"}

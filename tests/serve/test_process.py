@@ -174,9 +174,9 @@ def test_postgresql_keeps_what_sqlite_keeps(postgres, launch):
             time.sleep(0.1)
     numbers = database.add_documents([Doc("a", {"text": "trout"})] * 3, batch="b", user="ada")
     assert numbers == [1, 2, 3]
-    judged = [NewDecision(1, "fish", "accept", request_id="r"), NewDecision(2, "oak", "reject")]
-    first = database.write_decisions(judged, user="ada")
-    assert database.write_decisions(judged[:1], user="ada") == first[:1]
+    written = [NewDecision(1, "fish", "accept", request_id="r"), NewDecision(2, "oak", "reject")]
+    first = database.write_decisions(written, user="ada")
+    assert database.write_decisions(written[:1], user="ada") == first[:1]
     database.undo_decision(first[1]["id"], user="ada")
     assert [v["label"] for v in database.find_verdicts([1, 2])[1]] == ["fish"]
     assert database.find_verdicts([2])[2] == []

@@ -34,8 +34,8 @@ def ranking(served, **probabilities):
 
 def test_a_predicted_concept_lists_close_more_specific_ones_by_standalone_probability(served):
     chosen = ranking(served, animals=0.9)
-    apart = ranking(served, animals=0.4, fish=0.35, newt=0.3)
-    found = PredictionResult(ranking(served, animals=0.9, fish=0.1, newt=0.1), chosen, apart)
+    standalone = ranking(served, animals=0.4, fish=0.35, newt=0.3)
+    found = PredictionResult(ranking(served, animals=0.9, fish=0.1, newt=0.1), chosen, standalone)
     kept = json.loads(json.dumps(served.encode_result(found)))
     animals, fish, newt = served.build_suggestions(
         served.decode_result(kept), SuggestOptions(language="de")
@@ -60,6 +60,14 @@ def test_standalone_probabilities_are_stored_only_where_they_differ(served):
     assert served.decode_result(kept).standalone.columns.tolist() == [
         [served.metadata.labels.column["fish"]]
     ]
+
+
+def test_predictions_that_version_0_1_stored_are_read(served):
+    stored = {"ranked": [("fish", 0.5)], "chosen": [], "apart": [("fish", 0.25)]}
+    assert served.decode_result(stored).standalone.probabilities.tolist() == [[0.25]]
+    now = served.encode_result(served.decode_result(stored))
+    assert now["standalone"] == [("fish", 0.25)]
+    assert "apart" not in now
 
 
 def test_the_url_name_of_a_run_is_its_folder_name(tmp_path):

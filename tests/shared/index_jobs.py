@@ -57,7 +57,7 @@ def finish(process: subprocess.Popen[str]) -> str:
     return output
 
 
-def ended_within(process: subprocess.Popen[str], seconds: float) -> bool:
+def has_ended(process: subprocess.Popen[str], seconds: float) -> bool:
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:

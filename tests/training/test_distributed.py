@@ -22,7 +22,7 @@ CORPUS = """\
 """
 
 
-def by_two(*command: str) -> list[tuple[int, str]]:
+def run_two(*command: str) -> list[tuple[int, str]]:
     """Exit code and messages of the first process and of the second."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -61,7 +61,7 @@ SMALL = ["--set=model.min_count=1", "--set=model.width=4", "--set=model.train.ep
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [["popularity"], ["xmlcnn", *SMALL]], ids=lambda model: model[0])
 def test_two_processes_leave_one_run(train, model, tmp_path):
-    ended = by_two(*train, "--model", *model)
+    ended = run_two(*train, "--model", *model)
     assert [code for code, _ in ended] == [0, 0]
     assert not any("Traceback" in errors or "warning" in errors.lower() for _, errors in ended)
     run = load(tmp_path / "run")
@@ -73,7 +73,7 @@ def test_two_processes_leave_one_run(train, model, tmp_path):
 def test_a_folder_that_is_being_trained_in_ends_both(train, tmp_path):
     (tmp_path / "run").mkdir()
     with hold_lock(tmp_path / "run" / ".lock", tmp_path / "run"):
-        (one, why), (other, that) = by_two(*train, "--model", "popularity")
+        (one, why), (other, that) = run_two(*train, "--model", "popularity")
     assert (one, other) == (2, 2)
     assert "another process is working on it" in why
     assert "the first process could not claim" in that
@@ -83,7 +83,7 @@ def test_a_folder_that_is_being_trained_in_ends_both(train, tmp_path):
 def test_a_folder_that_rank_zero_cannot_claim_ends_both(train, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "thesis.txt").write_text("mine")
-    (one, why), (other, that) = by_two(*train, "--model", "popularity")
+    (one, why), (other, that) = run_two(*train, "--model", "popularity")
     assert (one, other) == (2, 2)
     assert "is not empty and not a run folder" in why
     assert "the first process could not claim" in that
@@ -103,7 +103,7 @@ print(on_rank_zero(work, "work"))
 @pytest.mark.slow
 def test_rank_zero_works_once_for_all(tmp_path):
     done = tmp_path / "done"
-    assert by_two("-c", WORK.format(path=str(done), end="return 1")) == [(0, ""), (0, "")]
+    assert run_two("-c", WORK.format(path=str(done), end="return 1")) == [(0, ""), (0, "")]
     assert done.read_text() == "(0, 2)\n"
 
 
@@ -126,7 +126,7 @@ StageCache(folder, {{}}, {{}}, 1).get_or_train("a stage", make)
 
 @pytest.mark.slow
 def test_a_stage_of_a_training_is_saved_and_logged_by_rank_zero(tmp_path):
-    assert by_two("-c", STAGE.format(folder=str(tmp_path))) == [(0, ""), (0, "")]
+    assert run_two("-c", STAGE.format(folder=str(tmp_path))) == [(0, ""), (0, "")]
     assert (tmp_path / "log.jsonl").read_text() == '{"piece": "a stage", "epoch": 0}\n'
     (stage,) = (path for path in tmp_path.iterdir() if path.is_dir())
     assert read_tensors(stage, "arrays")["is_first"].tolist() == [True]
@@ -135,7 +135,7 @@ def test_a_stage_of_a_training_is_saved_and_logged_by_rank_zero(tmp_path):
 @pytest.mark.slow
 def test_no_process_waits_for_a_rank_zero_that_failed_or_died(tmp_path):
     for end in ("raise KeyError('of its own')", "import os; os._exit(9)"):
-        (one, _), (other, text) = by_two("-c", WORK.format(path=str(tmp_path / "done"), end=end))
+        (one, _), (other, text) = run_two("-c", WORK.format(path=str(tmp_path / "done"), end=end))
         assert one in (1, 9)
         assert other == 1
         assert "first process could not work" in text or "Connection" in text

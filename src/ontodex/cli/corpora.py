@@ -66,11 +66,19 @@ def data_list(as_json: Json = False) -> None:
 
 @data_app.command("get")
 def data_get(
-    name: Annotated[str, Argument(help="sample, medline-mesh or eurlex57k.")],
-    folder: Annotated[Path, Argument(help="Where to write train, dev, test and ontology.")],
+    name: Annotated[
+        str,
+        Argument(
+            help="One of `ontodex data list`: sample, medline-mesh, eurlex57k, minilm or e5-small."
+        ),
+    ],
+    folder: Annotated[Path, Argument(help="Where to write the files.")],
     source: Annotated[Path | None, Option(help="Folder with the set's own files.")] = None,
 ) -> None:
-    """Write a ready set into FOLDER: train.*, dev.*, test.* and ontology.*.
+    """Write a ready data set or a pretrained encoder into FOLDER.
+
+    A data set is train.*, dev.*, test.* and ontology.*. An encoder is given to
+    `--set model.encoder=FOLDER`.
 
     ontodex data get sample sample/
     """

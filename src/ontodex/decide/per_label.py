@@ -64,10 +64,10 @@ class PerLabel:
         is_evidence = found.hits | (found.probabilities > self.thresholds[found.columns])
         weights = np.bincount(found.columns[is_evidence], minlength=len(self.thresholds))
         n_accepted = int(accepted.sum())
-        moved = shift_thresholds(
+        shifted = shift_thresholds(
             self.thresholds, found, weights, n_accepted, shrink=shrink, never_falls=True
         )
-        return replace(self, thresholds=moved)
+        return replace(self, thresholds=shifted)
 
     def extend(self, n_columns: int) -> PerLabel:
         """Return the rule with the default threshold for new labels after the others."""
@@ -147,8 +147,8 @@ def shift_thresholds(
     lowest = start[labels] if never_falls else np.zeros(len(labels))
     own = _best_joint_thresholds(cuts, starts, n_gold, lowest)
     weight = weights[labels]
-    moved = (weight * own + shrink * start[labels]) / np.maximum(weight + shrink, 1e-300)
-    thresholds[labels] = np.where(weight == 0, start[labels], moved)
+    combined = (weight * own + shrink * start[labels]) / np.maximum(weight + shrink, 1e-300)
+    thresholds[labels] = np.where(weight == 0, start[labels], combined)
     return thresholds
 
 

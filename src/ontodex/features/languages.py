@@ -2,7 +2,7 @@
 
 languages.tsv has one line for each language. Stop words carry grammar, not subject. The pieces of
 words with an apostrophe (don't, l'eau) are among them, since the tokeniser splits there. The same
-words tell languages apart: they are frequent in any text, and need no dictionary.
+words distinguish languages: they are frequent in any text, and need no dictionary.
 """
 
 from __future__ import annotations

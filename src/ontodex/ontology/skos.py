@@ -104,7 +104,7 @@ class _Statements:
 
     def __init__(self) -> None:
         self._by: dict[str, dict[str, list[Any]]] = {name: {} for name in _PREDICATES.values()}
-        self._schemes: set[str] = set()  # a single scheme tells no concepts apart, so it is empty
+        self._schemes: set[str] = set()  # a single scheme distinguishes no concepts, so it is empty
         self._types: set[str] = set()
 
     def add(self, subject: str, predicate: str, value: Any) -> None:
@@ -143,7 +143,7 @@ class _Statements:
         }
 
     def find_groups(self, concepts: Collection[str]) -> None:
-        """Find the schemes and classes that tell concepts apart."""
+        """Find the schemes and classes that distinguish concepts."""
         schemes = {name for label in concepts for name in self.of(label, "inScheme")}
         types = {kind for label in concepts for kind in self.of(label, "type")}
         self._schemes = schemes if 1 < len(schemes) <= MAX_GROUPS else set()

@@ -26,7 +26,7 @@ def make_migration_report(
     return {
         "counts": {kind: len(rows) for kind, rows in diff.to_dict().items() if kind != "evidence"},
         "look_at": {
-            "lost": {label: n for label, n in sorted(lost.items(), key=_by_count) if n},
+            "lost": {label: n for label, n in sorted(lost.items(), key=_get_sort_key) if n},
             "split": {label: list(parts) for label, parts in diff.split.items()},
             "guessed": guessed,
             "not_served": list(not_served),
@@ -36,7 +36,7 @@ def make_migration_report(
     }
 
 
-def _by_count(pair: tuple[str, int]) -> tuple[int, str]:
+def _get_sort_key(pair: tuple[str, int]) -> tuple[int, str]:
     return -pair[1], pair[0]
 
 

@@ -53,7 +53,7 @@ def build_outline(
 
     More specific concepts are warned about only where they are outside the label set.
     """
-    alone = {s.label: s for s in found.standalone}
+    by_label = {s.label: s for s in found.standalone}
     standalone = {s.label: s.probability for s in found.standalone}
     label_set = {s.label: s.probability for s in found.label_set}
     near = find_more_specific(label_set, standalone, partial(find_ancestors, ontology))
@@ -73,7 +73,7 @@ def build_outline(
                 node.suggestion,
                 tuple(ontology.name(parent, language) for parent in others),
                 standalone.get(label, label_set[label]),
-                tuple(alone[each] for each in near[label]),
+                tuple(by_label[each] for each in near[label]),
                 node.suggestion.notation,
             )
         )
@@ -138,14 +138,14 @@ def _compare_more_specific(place: Place, suggestion: Suggestion) -> Iterator[tup
     Where the probability of the label in its set differs from its standalone probability, two
     numbers would be on two scales; then the words compare the standalone probabilities.
     """
-    alone = place.standalone_probability
-    if f"{alone:.3f}" == f"{suggestion.probability:.3f}":
+    standalone = place.standalone_probability
+    if f"{standalone:.3f}" == f"{suggestion.probability:.3f}":
         named = [f"{s.name} {s.probability:.3f} ({s.label})" for s in place.more_specific]
         if named:
             yield "close", named
         return
-    likelier = [s for s in place.more_specific if s.probability > alone]
-    others = [s for s in place.more_specific if s.probability <= alone]
+    likelier = [s for s in place.more_specific if s.probability > standalone]
+    others = [s for s in place.more_specific if s.probability <= standalone]
     for words, near in (("likelier by itself", likelier), ("nearly as likely by itself", others)):
         if near:
             yield words, [f"{s.name} ({s.label})" for s in near]

@@ -323,9 +323,9 @@ def suggest_in_context(
     else:
         best = standalone = run.rank(corpus, k)
     (candidates,) = make_suggestions(run.labels, best, tag := run.find_tag(language))
-    (alone,) = make_suggestions(run.labels, standalone, tag)
+    (by_itself,) = make_suggestions(run.labels, standalone, tag)
     shown = [found for found in candidates[:limit] if found.probability >= threshold]
-    return DocumentSuggestions(shown, candidates, alone, is_own_set=decides)
+    return DocumentSuggestions(shown, candidates, by_itself, is_own_set=decides)
 
 
 def explain_set(run: Run, document: str | Doc) -> SetAttention | None:

@@ -16,7 +16,7 @@ HEAD_SECONDS = 20  # from the connection, or the first byte, to the end of the h
 WRITE_SECONDS = 60  # for a client that does not read
 MAX_HEAD = 64 * 1024  # bytes of request line and headers
 MAX_PIPELINED = 16  # requests of one connection that wait for their turn
-REFUSED_ROOM = 100  # connections above the limit that are told so by 503
+REFUSED_ROOM = 100  # connections above the limit that are answered with 503
 OTHER_FILES = 200  # of database, models, uploads and libraries
 _HEAD_TOO_LARGE = "request line and headers are larger than 64 KiB"
 

@@ -167,12 +167,14 @@ class RunView:
         """
         ranking, standalone = self._to_pairs(result.ranking), self._to_pairs(result.standalone)
         stored = {"ranked": ranking, "chosen": self._to_pairs(result.label_sets)}
-        return stored if standalone == ranking else {**stored, "apart": standalone}
+        return stored if standalone == ranking else {**stored, "standalone": standalone}
 
     def decode_result(self, stored: Json) -> PredictionResult | None:
         """Return the prediction that `encode_result` encoded; None if it is damaged."""
         try:
-            pairs = stored["ranked"], stored["chosen"], stored.get("apart", stored["ranked"])
+            # Databases of version 0.1 have "apart".
+            standalone = stored.get("standalone", stored.get("apart", stored["ranked"]))
+            pairs = stored["ranked"], stored["chosen"], standalone
             return PredictionResult(*map(self._to_ranking, pairs))
         except (LookupError, TypeError, ValueError, OverflowError):
             return None

@@ -101,7 +101,7 @@ def fit(
     trainer = Trainer(network, batches, loss, config, score, folder, title, rates, shards)
     trainer.after_step, trainer.epoch_metrics = after_step, epoch_metrics
     trainer.last_epoch = min(config.epochs, stop or config.epochs)
-    with _stopping_at_sigterm(trainer):
+    with _stop_at_sigterm(trainer):
         trainer.run()
     return trainer.state
 
@@ -408,7 +408,7 @@ def _settings_of_weights(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _stopping_at_sigterm(trainer: Trainer) -> Iterator[None]:
+def _stop_at_sigterm(trainer: Trainer) -> Iterator[None]:
     """On SIGTERM finish the step, write a checkpoint and exit with 143."""
 
     def request_stop(*_: Any) -> None:

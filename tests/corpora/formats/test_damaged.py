@@ -51,11 +51,11 @@ def test_every_damaged_json_line_is_named_and_the_others_are_read(tmp_path: Path
     assert ids == ["1", "13"]
     starts = [message.split(": ")[0] for message in messages]
     assert starts == [f"FILE:{line}" for line in range(2, 13)]
-    said = [
+    expected = [
         *("not JSON", "0xe9", "['pmid', 'text']", "no text", "not a text", "not a list", "NUL"),
         *("surrogate", "a JSON list", "''", "NUL"),
     ]
-    for message, words in zip(messages, said, strict=True):
+    for message, words in zip(messages, expected, strict=True):
         assert words in message
 
 

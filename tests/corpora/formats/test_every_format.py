@@ -294,8 +294,8 @@ def test_what_a_format_cannot_hold_is_counted_in_the_log(
     ]
     write_docs(docs, tmp_path / "out.txt", "fasttext")
     assert (tmp_path / "out.txt").read_text() == "__label__x a b c\td\n__label__y plain\n"
-    said = [record.getMessage().split(": ", 1)[1] for record in caplog.records]
-    assert sorted(said) == [
+    messages = [record.getMessage().split(": ", 1)[1] for record in caplog.records]
+    assert sorted(messages) == [
         "fields joined to one text: 1 document",
         "keywords left out: 1 document",
         "line ends or tabs became spaces: 1 document",

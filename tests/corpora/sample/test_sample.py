@@ -178,12 +178,12 @@ def test_a_concept_with_two_parents_meets_the_children_of_both():
 
 
 def test_texts_often_name_their_labels_but_often_go_round_the_name():
-    said = [
+    stated = [
         any(name.lower() in text(doc).lower() for name in names(label))
         for doc in DOCS
         for label in doc["labels"]
     ]
-    assert 0.3 < sum(said) / len(said) < 0.75
+    assert 0.3 < sum(stated) / len(stated) < 0.75
 
 
 def test_texts_name_concepts_that_are_not_their_labels():

@@ -10,7 +10,7 @@ from ontodex.models.layers.packed import pack, pad_rows
 from ontodex.models.layers.ragged import Ragged
 
 
-def test_places_begin_anew_in_each_text():
+def test_places_start_at_zero_in_each_text():
     packed = pack(torch.tensor([7, 8, 9, 5, 6]), np.array([3, 2]))
     assert packed.places.tolist() == [0, 1, 2, 0, 1]
     assert packed.offsets.tolist() == [0, 3, 5]

@@ -76,7 +76,7 @@ def test_predictions_for_training_documents_come_from_networks_that_never_saw_th
 
     from ontodex.models.levelwise import system as levelwise
 
-    watch(levelwise, "cross_fit", lambda crossed, *_: crossed.out_of_fold)
+    watch(levelwise, "cross_fit", lambda fitted, *_: fitted.out_of_fold)
     watch(levelwise, "make_neighbour_streams", lambda _, chosen, *__: chosen)
     watch(levelwise, "trace_ofo_by_level", lambda _, __, ___, rankings, ____: rankings)
     watch(Merge, "fit", lambda _, __, train, *___: train.rankings)

@@ -54,7 +54,7 @@ def found(name: str) -> Path:
     return path
 
 
-def named(ontology: Ontology, n_docs: int, seed: int) -> Corpus:
+def make_naming_corpus(ontology: Ontology, n_docs: int, seed: int) -> Corpus:
     """Texts that name one or two of forty concepts; their labels are these and what is above."""
     rng = np.random.default_rng(seed)
     above = compute_ancestors(ontology)
@@ -72,7 +72,9 @@ def named(ontology: Ontology, n_docs: int, seed: int) -> Corpus:
     return Corpus.of(docs)
 
 
-def learned(config: LevelwiseConfig, train: Corpus, test: Corpus, labels: LabelSpace) -> Levelwise:
+def train_above_floor(
+    config: LevelwiseConfig, train: Corpus, test: Corpus, labels: LabelSpace
+) -> Levelwise:
     """A system that is above the floor on test documents."""
     system, floor = Levelwise(config), PopularitySystem(PopularityConfig())
     for one in (system, floor):
@@ -96,10 +98,10 @@ def learned(config: LevelwiseConfig, train: Corpus, test: Corpus, labels: LabelS
 )
 def test_every_real_ontology_has_levels_that_are_learned(file, max_level):
     ontology = read_ontology(found(file))
-    train, test = named(ontology, 240, 1), named(ontology, 60, 2)
+    train, test = make_naming_corpus(ontology, 240, 1), make_naming_corpus(ontology, 60, 2)
     config = vary(CONFIG, max_level=max_level)
     labels = LabelSpace.of(train, ontology)
-    system = learned(config, train, test, labels)
+    system = train_above_floor(config, train, test, labels)
     assert (system.decide(test).columns[:, 0] >= 0).mean() > 0.8, "nearly all have a label"
     assert 3 <= len(system.levels) <= max_level
     assert sum(map(len, system.levels)) == labels.n_seen
@@ -110,6 +112,6 @@ def test_clusters_of_labels_are_levels_for_bibtex():
     train, test = corpus.select(np.arange(800)), corpus.select(np.arange(800, 1000))
     config = vary(CONFIG, ontology="cluster", max_level=3)
     labels = LabelSpace.of(train)
-    system = learned(config, train, test, labels)
+    system = train_above_floor(config, train, test, labels)
     assert len(system.levels) > 1
     assert set_metrics(labels.gold(test), system.decide(test))["MiF"] > 0.18

@@ -103,9 +103,9 @@ def test_a_training_killed_again_and_again_learns_the_same_bits_and_repeats_no_s
         process = child(killed)
         assert process.stdout is not None
         process.stdout.readline()
-        began, pieces = time.monotonic(), finished(killed)
+        began, pieces = time.monotonic(), find_finished(killed)
         while process.poll() is None:
-            moved = finished(killed) > pieces
+            moved = find_finished(killed) > pieces
             if kills < 5 and (moved or (kills % 2 and time.monotonic() - began > 3)):
                 os.kill(process.pid, signal.SIGKILL)
             time.sleep(0.02)  # a random moment is the point of this test
@@ -113,7 +113,7 @@ def test_a_training_killed_again_and_again_learns_the_same_bits_and_repeats_no_s
         done = process.returncode == 0
         kills += not done
         process.stdout.close()
-        assert finished(killed) >= pieces
+        assert find_finished(killed) >= pieces
     assert kills >= 2
     whole = child(tmp_path / "whole")
     assert whole.wait() == 0
@@ -126,7 +126,7 @@ def test_a_training_killed_again_and_again_learns_the_same_bits_and_repeats_no_s
     assert mine == theirs
 
 
-def finished(out: Path) -> set[str]:
+def find_finished(out: Path) -> set[str]:
     names = {path.parent.name for path in (out / "work").glob("*/arrays.index.json")}
     return {name for name in names if not name.startswith(".")}
 

@@ -133,8 +133,8 @@ def test_a_more_specific_concept_that_the_pointer_generator_skipped_is_a_warning
     settings = {"name": "attentive-levels", **sizes, "train": loop, "pointer": pointer}
     corpora = {"train": Corpus.of(docs), "dev": Corpus.of(docs[:20])}
     run = train(config={"model": settings}, out=tmp_path / "run", ontology=ONTOLOGY, **corpora)
-    told = CliRunner().invoke(app, ["suggest", str(run.folder), "so water very", "--json"])
-    (nature,) = json.loads(told.stdout)
+    answered = CliRunner().invoke(app, ["suggest", str(run.folder), "so water very", "--json"])
+    (nature,) = json.loads(answered.stdout)
     assert nature["label"] == "nature"
     assert [near["label"] for near in nature["more_specific"]] == ["water"]
     by_itself = nature["more_specific"][0]["standalone_probability"]

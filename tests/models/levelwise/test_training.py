@@ -139,7 +139,7 @@ def test_a_batch_holds_what_the_labels_of_the_largest_level_leave_room_for(
     stage = system.prepare_data(corpus, corpus, labels)
     network = system.make_trainer(stage).make_network(np.arange(len(corpus))).eval()
     seen = []
-    network.level(1).register_forward_pre_hook(lambda _, told: seen.append(len(told[0].h)))
+    network.level(1).register_forward_pre_hook(lambda _, read: seen.append(len(read[0].h)))
 
     def ask():
         return predict(network, system.levels, stage.streams, None, 2, torch.device("cpu"))

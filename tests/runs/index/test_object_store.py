@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from index_jobs import ended_within, finish, read_folder, split_input, start
+from index_jobs import finish, has_ended, read_folder, split_input, start
 from patience import PATIENCE
 
 
@@ -25,7 +25,7 @@ def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     with log.open("w") as sink:
         server = subprocess.Popen(command, stderr=sink, text=True)
     while not (address := re.search(r"http://\S+:\d+", log.read_text())):
-        assert not ended_within(server, 0.05), log.read_text()
+        assert not has_ended(server, 0.05), log.read_text()
     monkeypatch.setenv("AWS_ENDPOINT_URL", address[0])
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")

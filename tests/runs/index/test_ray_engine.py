@@ -31,7 +31,7 @@ def test_without_ray_the_command_says_how_to_get_it(run, finished, monkeypatch, 
         index_documents(run.folder, finished[0], tmp_path / "out.csv", engine="ray")
 
 
-def listening(pids: set[int]) -> set[str]:
+def find_addresses(pids: set[int]) -> set[str]:
     """Addresses (hexadecimal, as /proc/net has them) on which these processes accept TCP."""
     inodes = set()
     for pid in pids:
@@ -51,7 +51,7 @@ def listening(pids: set[int]) -> set[str]:
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 
 
-def working_in(pids: set[int]) -> list[int]:
+def find_workers(pids: set[int]) -> list[int]:
     """The workers of a cluster that index something now."""
     return [pid for pid in pids if arguments_of(pid).startswith(b"ray::index")]
 
@@ -73,8 +73,8 @@ def test_a_ray_cluster_that_loses_a_worker_writes_the_same_bytes_and_stays_on_lo
     while count_blocks(TableFiles(out).parts) < 5 or len(working) < 2:
         assert not ended_within(process, 0.02), process.communicate()[1]
         cluster = set(descendants(process.pid))
-        working = working_in(cluster)
-    addresses = listening(cluster)
+        working = find_workers(cluster)
+    addresses = find_addresses(cluster)
     os.kill(working[0], signal.SIGKILL)
     assert finish(process).startswith("1,587 documents")
     assert out.read_bytes() == plain.read_bytes()

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from index_jobs import DOCS, ended_within, finish, ids_in, is_alive, start, write_input
+from index_jobs import DOCS, finish, has_ended, ids_in, is_alive, start, write_input
 from ontodex.corpora.open import open_corpus
 from ontodex.errors import RunError
 from ontodex.runs.index.job import IndexResult, TableFiles, index_documents
@@ -107,10 +107,10 @@ def test_a_job_killed_at_random_moments_continues_and_writes_the_same_bytes(
         process = start(*sample, killed, "--workers", "2")
         if n_killed % 2:  # somewhere in the blocks; otherwise mostly before them
             wanted = len(list(parts.rglob("*.arrow"))) + moments.randint(1, n_blocks // 8)
-            while len(list(parts.rglob("*.arrow"))) < wanted and not ended_within(process, 0.002):
+            while len(list(parts.rglob("*.arrow"))) < wanted and not has_ended(process, 0.002):
                 pass
         else:
-            ended_within(process, moments.random())
+            has_ended(process, moments.random())
         left |= set(descendants(process.pid))
         n_killed += process.poll() is None
         process.kill()

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from index_jobs import arguments_of, ended_within, finish, start
+from index_jobs import arguments_of, finish, has_ended, start
 from ontodex.corpora.open import open_corpus
 from ontodex.runs.index.job import TableFiles
 
@@ -17,7 +17,7 @@ def test_a_killed_worker_ends_the_command_with_a_message(sample, descendants, tm
     out = tmp_path / "out.csv"
     process = start(*sample, out, "--workers", "2")
     while not list(TableFiles(out).parts.rglob("*.arrow")):
-        assert not ended_within(process, 0.02)
+        assert not has_ended(process, 0.02)
     working = [pid for pid in descendants(process.pid) if b"spawn_main" in arguments_of(pid)]
     os.kill(working[0], signal.SIGKILL)
     _, errors = process.communicate(timeout=600)

@@ -29,7 +29,7 @@ Samples in old houses showed lead above the limit; owners can claim the cost of 
 
 
 @contextlib.contextmanager
-def serving(runs: Sequence[Path], database: Path, options: Sequence[str]) -> Iterator[str]:
+def start_service(runs: Sequence[Path], database: Path, options: Sequence[str]) -> Iterator[str]:
     """Start `ontodex serve` in its own process and yield its address."""
     command = [sys.executable, "-m", "ontodex", "serve", *map(str, runs), "--port", "0"]
     log = database.with_suffix(".log")
@@ -151,7 +151,7 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
         def start(runs: Sequence[Path], *options: str) -> str:
             database = tmp_path_factory.mktemp("service") / "decisions.sqlite"
-            return stack.enter_context(serving(runs, database, options))
+            return stack.enter_context(start_service(runs, database, options))
 
         yield start
 

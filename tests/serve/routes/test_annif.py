@@ -73,7 +73,7 @@ def test_what_is_learned_is_kept_as_decided(client):
     assert [v["label"] for v in document["verdicts"]] == ["newt"]
 
 
-def test_languages_are_told_apart(client):
+def test_languages_are_distinguished(client):
     text = "The quick brown fox jumps over the lazy dog and this is all of it."
     answer = client.post("/v1/detect-language", json={"text": text, "languages": ["en", "de"]})
     assert answer.json()["results"][0]["language"] == "en"

@@ -150,8 +150,8 @@ def test_a_corpus_in_another_encoding_is_read(client, encoding):
     answer = upload(client, ("a.csv", "id,text\n1,Bächlein\n".encode(encoding)))
     assert answer.status_code == 201
     warnings = [one["warning"] for one in answer.json()["warnings"]]
-    said = ["a.csv: not UTF-8, so read as windows-1252; save it as UTF-8 if letters look wrong"]
-    assert warnings == (said if encoding == "latin-1" else [])
+    expected = ["a.csv: not UTF-8, so read as windows-1252; save it as UTF-8 if letters look wrong"]
+    assert warnings == (expected if encoding == "latin-1" else [])
     assert client.get("/documents/1").json()["text"] == "Bächlein"
 
 

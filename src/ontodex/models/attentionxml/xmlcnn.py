@@ -24,7 +24,7 @@ from ontodex.types.loop_config import NetworkLoopConfig
 
 @dataclass(frozen=True)
 class XMLCNNConfig(ShardedOutputConfig, TextNetworkConfig):
-    """Settings of `xmlcnn`; defaults are the values of the XML-CNN paper."""
+    """Settings of `xmlcnn`: the network is the paper's, the training loop ours."""
 
     windows: tuple[int, ...] = (2, 4, 8)  # words that a convolution covers
     maps: int = 128  # feature maps of each

@@ -1,4 +1,4 @@
-"""Settings of `attentive-bert`; the defaults are the best on dev."""
+"""Settings of `attentive-bert`; the defaults are the first that were trained, not tuned."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """LightAttention: label attention over the candidates that a label tree proposes.
 
 D. Zhu, S. Teng, J. Huang, "Multi-Label text classification (MTC)", manuscript, BNU-HKBU United
-International College.
+International College, undated, 2021 or later.
 
     label vectors ─ label tree ─ network: generators down the tree, a discriminator of labels
 

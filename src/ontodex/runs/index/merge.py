@@ -43,8 +43,8 @@ def merge_parts(
 def no_ids_error(location: str) -> DataError:
     """Return the error for an input that cannot be merged with others."""
     return DataError(
-        f"{location}: its documents have no ids, so they cannot be told from those of other inputs "
-        "in one table",
+        f"{location}: its documents have no ids, so they cannot be distinguished from those of "
+        "other inputs in one table",
         hint="name the column with --id-field, or index into a folder and merge nothing",
     )
 

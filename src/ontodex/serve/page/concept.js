@@ -11,7 +11,7 @@ const NEIGHBOURS = 40;
 const SYNONYMS = 6; // shown at first
 
 const known = new Map(); // "run language label" -> promise of {concept, children, total}
-let shown = null; // {label, name, again}: `again` shows it anew
+let shown = null; // {label, name, again}: `again` shows it again
 
 export const shownLabel = () => shown?.label ?? null;
 

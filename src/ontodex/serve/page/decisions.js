@@ -29,7 +29,7 @@ export async function decide({ label, name }, verdict, { toggle = false } = {}) 
   if (same) return toggle ? undo(standing) : undefined;
   if (own && standing.verdict === "add") return undo(standing); // rejecting an added concept undoes it
   const suggested = work.suggestions.some((each) => each.label === label);
-  const key = verdict === "reject" ? "said-rejected" : suggested ? "said-accepted" : "said-added";
+  const key = verdict === "reject" ? "announce-rejected" : suggested ? "announce-accepted" : "announce-added";
   await write([{ label, verdict: verdict === "accept" && !suggested ? "add" : verdict }]);
   announce(t(key, { name }));
 }
@@ -71,7 +71,7 @@ export function undo({ id, label, name }) {
     if (work.document?.number !== number) return;
     work.document.verdicts = verdicts;
     await changed(label);
-    announce(t("said-undone", { name }));
+    announce(t("announce-undone", { name }));
   });
 }
 

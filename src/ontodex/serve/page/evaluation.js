@@ -101,7 +101,7 @@ function report(run) {
       element("code", {}, "ontodex evaluate RUN CORPUS"),
     );
   }
-  const alone = element(
+  const link = element(
     "a",
     { href: makeReportAddress(run.run), target: "_blank", rel: "noopener" },
     t("new-tab"),
@@ -111,7 +111,7 @@ function report(run) {
   return element(
     "div",
     {},
-    element("p", { class: "small" }, alone),
+    element("p", { class: "small" }, link),
     element("iframe", frame),
   );
 }

@@ -71,7 +71,7 @@ function showVerdict(found) {
   const { verdict } = found;
   return element(
     "td",
-    { class: verdict === "reject" ? "said-no" : "said-yes" },
+    { class: verdict === "reject" ? "verdict-reject" : "verdict-accept" },
     element("span", { role: "img", "aria-label": t(`is-${verdict}`), title: t(`is-${verdict}`) }, SIGNS[verdict]),
   );
 }

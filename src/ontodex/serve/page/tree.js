@@ -13,7 +13,7 @@ const listNames = (concepts) => concepts.map(({ name }) => name).join(", ");
 const isBoosted = ({ probability, standalone_probability }) =>
   percent(standalone_probability) !== percent(probability);
 
-const describeClose = (row) => `${t(isBoosted(row) ? "close-alone" : "close-by")}: `;
+const describeClose = (row) => `${t(isBoosted(row) ? "close-standalone" : "close-by")}: `;
 
 const listClose = (row) =>
   row.more_specific.map(({ name, standalone_probability }) =>
