@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from scipy.sparse import csr_array
 
 from ontodex.config import MAX_BYTES, read
@@ -22,6 +23,7 @@ from ontodex.corpora import encoding, extract_process, noise
 from ontodex.corpora.extract import extract_file
 from ontodex.corpora.formats import bioasq
 from ontodex.corpora.open import read_docs
+from ontodex.corpora.parsing.parquet_pages import measure_columns
 from ontodex.corpora.text_argument import read_text
 from ontodex.errors import OntodexError
 from ontodex.features import vectors
@@ -86,6 +88,32 @@ def unpack(extra: int, folder: Path) -> None:
     with files.open_bytes(path) as file:
         while file.read(MIB):
             pass
+
+
+def unpack_parquet(extra: int, folder: Path) -> None:
+    """Read 64 texts that take that much memory together; their pages have a few bytes more."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path, lengths = folder / "docs.parquet", [files.FREE // 64 - 100] * 64
+    for _ in range(2):  # the second time with the length that the first one lacks
+        texts = {"text": ["a" * length for length in lengths]}
+        pq.write_table(pa.table(texts), path, compression="zstd", use_dictionary=False)
+        del texts
+        found = measure_columns(pq.ParquetFile(path), path)["text"].n_bytes
+        lengths[0] += files.FREE + extra - found
+    assert sum(1 for _ in read_docs(path)) == 64
+
+
+def read_long_row(extra: int, folder: Path) -> None:
+    """Read a row with a list of numbers, of which each takes 24 bytes and a bit."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    numbers = np.arange((files.MAX_LINE * 8 - 1000) // 193 + 1000 * extra)
+    lists = pa.ListArray.from_arrays([0, len(numbers)], numbers)
+    pq.write_table(pa.table({"text": ["a"], "numbers": lists}), folder / "docs.parquet")
+    assert sum(1 for _ in read_docs(folder / "docs.parquet")) == 1
 
 
 def read_long_line(extra: int, folder: Path) -> None:
@@ -265,6 +293,18 @@ def list_text_limits() -> Iterator[FileLimit]:
         f"{files.FREE // MIB} MiB, or {files.MAX_RATIO} times its size if that is more",
         f"unpacks to more than {files.FREE // MIB} MiB",
         unpack,
+    )
+    yield FileLimit(
+        "a Parquet file, unpacked, with 16 bytes for each value",
+        f"{files.FREE // MIB} MiB, or {files.MAX_RATIO} times its size if that is more",
+        f"takes more than {files.FREE // MIB} MiB of memory",
+        unpack_parquet,
+    )
+    yield FileLimit(
+        "a row of a Parquet file, with 16 bytes for each value",
+        f"{files.MAX_LINE // MIB} MiB",
+        f"a row of more than {files.MAX_LINE // MIB} MiB",
+        read_long_row,
     )
     yield FileLimit(
         "a line of a text file",

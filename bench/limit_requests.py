@@ -5,6 +5,7 @@ Each request is of the largest size plus `extra`: with 0 the service answers it,
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ from urllib.parse import urlencode
 
 from pydantic import BaseModel
 
-from ontodex.serve import uploads
+from ontodex.corpora import extract_process
+from ontodex.serve import json_limits, uploads
 from ontodex.serve.requests import (
     AddDocumentsBody,
     DecisionsBody,
@@ -71,13 +73,11 @@ def get(path: str, **query: object) -> HttpRequest:
     return HttpRequest("GET", f"{path}?{urlencode(query)}")
 
 
-def upload(contents: list[bytes]) -> HttpRequest:
+def upload(contents: list[bytes], ending: str = "txt") -> HttpRequest:
     """Return a form with one text file for each of the contents."""
+    head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="files"; filename='
     parts = [
-        f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="files"; filename="{number}.txt"'
-        f"\r\n\r\n".encode()
-        + content
-        + b"\r\n"
+        f'{head}"{number}.{ending}"\r\n\r\n'.encode() + content + b"\r\n"
         for number, content in enumerate(contents)
     ]
     body = b"".join(parts) + f"--{BOUNDARY}--\r\n".encode()
@@ -108,6 +108,14 @@ def count_files(extra: int) -> HttpRequest:
     return upload([TEXT.encode()] * (uploads.MAX_FILES + extra))
 
 
+def fill_text(extra: int) -> HttpRequest:
+    """Return packed texts that take all room together, of the longest that one file may have."""
+    beside = extract_process.DOC_SIZE + 2 * extract_process.STRING_SIZE + len("{}")
+    sizes = [json_limits.MAX_TEXT - beside] * (uploads.MAX_UPLOADED_TEXT // json_limits.MAX_TEXT)
+    sizes[-1] += extra
+    return upload([gzip.compress(b"a " * (n // 2) + b"a" * (n % 2), 1) for n in sizes], "txt.gz")
+
+
 def list_request_limits() -> Iterator[RequestLimit]:
     """Yield the limits of the service with its default settings."""
     body, most = f"{ServeConfig.max_body:,} bytes", f"{ServeConfig.max_upload:,} bytes"
@@ -120,6 +128,15 @@ def list_request_limits() -> Iterator[RequestLimit]:
         f"{uploads.MAX_FILES}",
         f"only {uploads.MAX_FILES} files are taken at a time",
         count_files,
+        201,
+        True,
+    )
+    text = f"{uploads.MAX_UPLOADED_TEXT:,} characters, 1,000 more for each document"
+    yield RequestLimit(
+        "`POST /documents/upload`: text of all files, unpacked",
+        text,
+        "characters that are left for it",
+        fill_text,
         201,
         True,
     )

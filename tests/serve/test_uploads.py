@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import io
 
 import pytest
 from fastapi import UploadFile
 
+from ontodex.corpora.extract_process import DOC_SIZE, STRING_SIZE
+from ontodex.serve import uploads
 from ontodex.serve.uploads import MAX_FILES, clean_file_name, read_uploads
 
 
@@ -35,3 +38,34 @@ def test_files_beyond_the_limit_are_rejected_with_the_reason():
     assert len(reasons) == MAX_FILES + 2
     assert all("'.exe'" in reason for reason in reasons[:MAX_FILES])
     assert all(str(MAX_FILES) in reason for reason in reasons[MAX_FILES:])
+
+
+def read_texts(*sizes: int):
+    """Read uploaded texts of these lengths."""
+    files = [
+        UploadFile(io.BytesIO(gzip.compress(b"a" * size)), filename=f"{size}.txt.gz")
+        for size in sizes
+    ]
+    return asyncio.run(read_uploads(files, asyncio.Semaphore(1)))
+
+
+def test_the_text_of_all_files_of_an_upload_is_limited(monkeypatch):
+    room = 30_000 + 3 * (DOC_SIZE + 2 * STRING_SIZE + len("{}"))
+    monkeypatch.setattr(uploads, "MAX_UPLOADED_TEXT", room)
+    assert [doc.id for doc in read_texts(10_000, 20_000).docs] == ["10000.txt.gz", "20000.txt.gz"]
+    at_the_limit = read_texts(10_000, 10_000, 10_000)
+    assert (len(at_the_limit.docs), at_the_limit.rejected) == (3, [])
+    found = read_texts(10_000, 10_001, 10_000, 1_000)
+    assert [doc.id for doc in found.docs] == ["10000.txt.gz", "10001.txt.gz", "1000.txt.gz"]
+    (rejected,) = found.rejected
+    assert rejected["file"] == "10000.txt.gz"
+    left = 10_000 + DOC_SIZE + 2 * STRING_SIZE + 1
+    assert f"larger than the {left:,} characters that are left for it" in rejected["reason"]
+
+
+def test_documents_without_much_text_count_too(monkeypatch):
+    monkeypatch.setattr(uploads, "MAX_UPLOADED_TEXT", 100 * DOC_SIZE)
+    lines = b'{"text": "a"}\n' * 100
+    file = UploadFile(io.BytesIO(lines), filename="many.jsonl")
+    found = asyncio.run(read_uploads([file], asyncio.Semaphore(1)))
+    assert (found.docs, len(found.rejected)) == ([], 1)

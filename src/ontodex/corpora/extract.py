@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ontodex.corpora.extract_process import SECONDS
+from ontodex.corpora.extract_process import MAX_OUTPUT, SECONDS
 from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.errors import DataError, UnmappedTableError
 from ontodex.io.temporary import temporary_folder
@@ -24,10 +24,11 @@ EXTRACT_FOLDER = "ontodex-extract"  # in the system's folder for temporary files
 
 
 class ExtractedFile(NamedTuple):
-    """The documents of a file, and what the reader warned of."""
+    """The documents of a file, what the reader warned of, and the size of the documents."""
 
     docs: list[Doc]
     warnings: list[str]
+    size: int  # in characters, by `extract_process.measure_doc`
 
 
 async def extract_file(
@@ -35,23 +36,27 @@ async def extract_file(
     name: str,
     mapping: FieldMapping = NO_MAPPING,
     recorded: FieldMapping = NO_MAPPING,
+    *,
+    room: int = MAX_OUTPUT,
 ) -> ExtractedFile:
     """Return the documents of a file that the user knows as `name`.
 
     `mapping` names the columns of a table; `recorded` those to read if the table has them and
-    nobody named any. Raise a DataError with the reason if the file cannot be read.
+    nobody named any. Raise a DataError with the reason if the file cannot be read, or if its
+    documents are larger than `room`.
     """
     with temporary_folder(Path(tempfile.gettempdir()) / EXTRACT_FOLDER) as folder:
         out = folder / "documents"
-        await _run_child(source, name, out, json.dumps([mapping.to_dict(), recorded.to_dict()]))
+        mappings = json.dumps([mapping.to_dict(), recorded.to_dict()])
+        await _run_child(source, name, out, mappings, room)
         return await asyncio.to_thread(_load_result, out)
 
 
-async def _run_child(source: Path, name: str, out: Path, mappings: str) -> None:
+async def _run_child(source: Path, name: str, out: Path, mappings: str, room: int) -> None:
     """Run the child process; raise a DataError if it fails."""
     # -P: a file in the working folder must not stand in for a library of this name.
     command = ["-P", "-m", "ontodex.corpora.extract_process", str(source), name, str(out)]
-    command += [str(os.getpid()), mappings]
+    command += [str(os.getpid()), mappings, str(room)]
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *command,
@@ -88,13 +93,14 @@ def _read_failure(errors: bytes) -> DataError:
 
 
 def _load_result(path: Path) -> ExtractedFile:
+    docs: list[Doc] = []
     with path.open(encoding="utf-8") as lines:
-        *rows, last = map(json.loads, lines)
-    docs = [
-        Doc(id_, fields, tuple(words), tuple(labels), more)
-        for id_, fields, words, labels, more in rows
-    ]
-    return ExtractedFile(docs, last["warnings"])
+        for found in map(json.loads, lines):
+            if isinstance(found, dict):  # the last line
+                return ExtractedFile(docs, found["warnings"], found["size"])
+            id_, fields, words, labels, more = found
+            docs.append(Doc(id_, fields, tuple(words), tuple(labels), more))
+    raise DataError("could not be read: its documents are not complete")
 
 
 __all__ = ["EXTRACT_FOLDER", "ExtractedFile", "extract_file"]

@@ -1,11 +1,12 @@
 """Extract documents from a file, in a process with limited memory and time.
 
-    python -m ontodex.corpora.extract_process FILE NAME OUT PARENT MAPPINGS
+    python -m ontodex.corpora.extract_process FILE NAME OUT PARENT MAPPINGS ROOM
 
 A malicious PDF or office file may unpack to any size or take hours to read. So only this process
 opens such files. It can be killed at any moment, and ends with the process `PARENT`. It writes one
-JSON line per document to `OUT`, and a last one with the warnings of the reader. `MAPPINGS` is JSON:
-the columns of a table that the user named, and those to read if nobody named any.
+JSON line per document to `OUT`, and a last one with the warnings of the reader and the size of the
+documents, which is at most `ROOM`. `MAPPINGS` is JSON: the columns of a table that the user named,
+and those to read if nobody named any.
 If the file cannot be read, it prints the reason as one JSON line on standard error and exits with
 code 2.
 """
@@ -37,6 +38,7 @@ SECONDS = 60
 MAX_OUTPUT = 256 * 2**20  # bytes
 MAX_DOCUMENTS = 50_000  # documents of one batch
 MAX_REASON = 600  # characters
+DOC_SIZE, STRING_SIZE = 1000, 100  # characters that each document, and each string in it, counts
 
 _TEXTS = (".txt", ".md", ".html", ".htm", ".pdf", ".docx")
 _BATCHES = (".jsonl", ".csv", ".tsv", ".xml")
@@ -177,10 +179,25 @@ def clean_doc(doc: ExtractedDoc) -> ExtractedDoc:
     return doc._replace(fields=fields)
 
 
+def measure_doc(doc: ExtractedDoc) -> int:
+    """Return the size of a document in characters, with what its strings take besides these."""
+    strings = (*doc.fields.values(), *doc.keywords, *doc.labels, json.dumps(doc.metadata))
+    return DOC_SIZE + sum(STRING_SIZE + len(text) for text in strings)
+
+
 def main(
-    path: Path, name: str, out: Path, mapping: FieldMapping, recorded: FieldMapping = NO_MAPPING
+    path: Path,
+    name: str,
+    out: Path,
+    mapping: FieldMapping,
+    recorded: FieldMapping = NO_MAPPING,
+    *,
+    room: int = MAX_OUTPUT,
 ) -> None:
-    """Write the documents of `path` to `out` under limits on memory, time and output."""
+    """Write the documents of `path` to `out` under limits on memory, time and output.
+
+    A file whose documents have a larger size than `room` is refused.
+    """
     # SIGTERM goes to the whole group, but this file was accepted before it.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
@@ -188,12 +205,19 @@ def main(
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_OUTPUT, MAX_OUTPUT))
     with capture_warnings() as warnings, out.open("w", encoding="utf-8") as file:
         docs = map(clean_doc, read_documents(path, name, mapping, recorded))
+        size = 0
         for count, doc in enumerate(docs):
             if count == MAX_DOCUMENTS:
                 raise DataError(f"has more than {MAX_DOCUMENTS:,} documents", hint="ontodex index")
+            size += measure_doc(doc)
+            if size > room:
+                raise DataError(
+                    f"its text is larger than the {room:,} characters that are left for it; "
+                    "send it alone, or divide it"
+                )
             file.write(json.dumps(doc) + "\n")
         for_user = [message.replace(str(path), name) for message in warnings]
-        file.write(json.dumps({"warnings": for_user}) + "\n")
+        file.write(json.dumps({"warnings": for_user, "size": size}) + "\n")
 
 
 def report_failure(reason: str, columns: Sequence[str] = ()) -> None:
@@ -206,7 +230,7 @@ if __name__ == "__main__":
     try:
         end_with_parent(int(sys.argv[4]))
         named = (FieldMapping.of(**one) for one in json.loads(sys.argv[5]))
-        main(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), *named)
+        main(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), *named, room=int(sys.argv[6]))
     except UnmappedTableError as error:
         report_failure(str(error), error.columns)
         raise SystemExit(2) from None

@@ -22,6 +22,7 @@ from ontodex.serve.database_connection import (
     connect,
     get_reason,
     hide_password,
+    stream_rows,
 )
 from ontodex.serve.database_tables import (
     DELETED,
@@ -43,6 +44,7 @@ from ontodex.serve.database_tables import (
     move_decisions,
     select_decisions,
     select_documents,
+    select_heads,
     suggestions,
     undos,
 )
@@ -52,13 +54,16 @@ from ontodex.serve.stored_rows import (
     DamagedRowError,
     decode_answer,
     decode_document,
+    decode_head,
     find_damage,
+    measure_row,
 )
 from ontodex.types import Doc
 
 MAX_BATCHES = 100  # names of batches that are listed
 MAX_NUMBER = 2**63 - 1
 PAGE_SIZE = 200  # documents read at a time while the queue is checked
+PAGE_TEXT = 10_000_000  # characters of JSON, after which a page ends
 PAUSE_SECONDS = 0.01  # between two pages, to leave time to requests
 
 
@@ -148,22 +153,40 @@ class Database:
             raise
 
     def list_documents(
-        self, where: QueueFilter | None = None, *, after: int = 0, limit: int
+        self,
+        where: QueueFilter | None = None,
+        *,
+        after: int = 0,
+        limit: int,
+        only_heads: bool = False,
     ) -> list[Row]:
-        """Return documents by number, those after `after`."""
-        number, query = documents.c.number, select_documents(where or QueueFilter())
+        """Return documents by number, those after `after`.
+
+        There are fewer than `limit` where they are long, but one if there is any. With `only_heads`
+        they come without the rest of long texts, and there are as many as there can be.
+        """
+        number, select = documents.c.number, select_heads if only_heads else select_documents
+        query = select(where or QueueFilter())
 
         def select_page(last: int) -> sa.Select[Any]:
             return query.where(number > last).order_by(number)
 
-        return self._read_documents(select_page, after, limit)
+        return self._read_documents(select_page, after, limit, only_heads=only_heads)
 
     def list_uncertain(
-        self, where: QueueFilter, run: str, state_key: str, *, after: int | None, limit: int
+        self,
+        where: QueueFilter,
+        run: str,
+        state_key: str,
+        *,
+        after: int | None,
+        limit: int,
+        only_heads: bool = False,
     ) -> list[Row]:
         """Return documents by falling number of expected corrections, from after one of them.
 
-        Documents that the run in this state has not predicted come last, by number.
+        Documents that the run in this state has not predicted come last, by number. `limit` and
+        `only_heads` are those of `list_documents`.
         """
         number, value = documents.c.number, sa.func.coalesce(suggestions.c.corrections, -1.0)
         is_stored = (
@@ -171,7 +194,8 @@ class Database:
             & (suggestions.c.run == run)
             & (suggestions.c.state_key == state_key)
         )
-        query = select_documents(where).add_columns(suggestions.c.corrections.label("corrections"))
+        query = select_heads(where) if only_heads else select_documents(where)
+        query = query.add_columns(suggestions.c.corrections.label("corrections"))
         query = query.select_from(documents.outerjoin(suggestions, is_stored))
 
         def select_page(last: int) -> sa.Select[Any]:
@@ -182,12 +206,15 @@ class Database:
             bound = stored.where(number == last).correlate(None).scalar_subquery()
             return page.where((value < bound) | ((value == bound) & (number > last)))
 
-        return self._read_documents(select_page, after or 0, limit)
+        return self._read_documents(select_page, after or 0, limit, only_heads=only_heads)
 
     def list_unpredicted(
         self, where: QueueFilter, run: str, state_key: str, *, limit: int
     ) -> tuple[list[Row], int]:
-        """Return documents that the run in this state has not predicted, and how many there are."""
+        """Return documents that the run in this state has not predicted, and how many there are.
+
+        There are fewer than `limit` where they are long, but one if there is any.
+        """
         stored = sa.select(suggestions.c.document).where(
             suggestions.c.run == run,
             suggestions.c.state_key == state_key,
@@ -204,26 +231,40 @@ class Database:
         return self._read_documents(select_page, 0, limit), total
 
     def _read_documents(
-        self, select_page: Callable[[int], sa.Select[Any]], start: int, limit: int
+        self,
+        select_page: Callable[[int], sa.Select[Any]],
+        start: int,
+        limit: int,
+        *,
+        only_heads: bool = False,
     ) -> list[Row]:
-        """Return up to `limit` documents. Damaged ones are set aside and replaced by the next."""
+        """Return up to `limit` documents, fewer if they have more text than a page.
+
+        Damaged ones are set aside and replaced by the next.
+        """
+        decode = decode_head if only_heads else decode_document
         found: list[Row] = []
         damaged: dict[int, str] = {}
+        n_characters = 0
         with self._begin_read() as connection:
-            while (room := limit - len(found)) > 0:
-                size = max(room, PAGE_SIZE) if damaged else room
-                query = select_page(start).limit(size)
-                rows = connection.execute(query).mappings().all()
-                for row in rows:
+            is_more = True
+            while is_more and len(found) < limit:
+                size = max(limit - len(found), PAGE_SIZE) if damaged else limit - len(found)
+                n_rows = 0
+                for row in stream_rows(connection, select_page(start).limit(size)):
+                    n_rows, start = n_rows + 1, row["number"]
                     try:
-                        found.append(decode_document(row))
+                        found.append(decode(row))
                     except DamagedRowError as error:
                         damaged[error.number] = error.reason
-                if len(rows) < size:
-                    break
-                start = rows[-1]["number"]
+                        continue
+                    n_characters += measure_row(row)
+                    if len(found) == limit or n_characters > PAGE_TEXT:
+                        n_rows = 0
+                        break
+                is_more = n_rows == size
         self.quarantine.set_aside(damaged)
-        return found[:limit]
+        return found
 
     def get_previous_document(self, where: QueueFilter, *, before: int | None) -> Row | None:
         """Return the document before a number; without a number the last one."""

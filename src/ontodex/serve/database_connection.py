@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,13 @@ def begin_alone(engine: Engine) -> Iterator[Connection]:
         if connection.dialect.name == "postgresql":
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(SETUP_LOCK)))
         yield connection
+
+
+def stream_rows(connection: Connection, query: sa.Select[Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield rows when they are needed, so that many long ones are never in memory together."""
+    options = {"stream_results": True, "max_row_buffer": 4}
+    with connection.execute(query, execution_options=options) as result:
+        yield from result.mappings()
 
 
 def connect(location: str) -> Engine:

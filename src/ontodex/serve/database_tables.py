@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -26,10 +26,11 @@ from sqlalchemy.engine import Connection, Engine
 from ontodex.errors import OntodexError
 from ontodex.serve.database_connection import begin_alone
 from ontodex.serve.json_limits import check_document
-from ontodex.serve.stored_rows import DamagedRowError, decode_answer, decode_document
+from ontodex.serve.stored_rows import HEAD, DamagedRowError, decode_answer, decode_document
 from ontodex.types import Doc
 
 FORMAT = "2"
+INSERTED, INSERTED_TEXT = 1000, 5_000_000  # documents, and their characters, of one statement
 State = Literal["open", "done"]
 Order = Literal["number", "uncertainty"]
 # The state of a document that cannot be shown. `done_at` still tells whether it was open or done.
@@ -72,6 +73,7 @@ documents = sa.Table(
     sa.Column("project", _number, index=True),
     sqlite_autoincrement=True,
 )
+_LONG = frozenset({documents.c.fields, documents.c.keywords, documents.c.metadata})
 suggestions = sa.Table(
     "suggestions",
     tables,
@@ -200,6 +202,15 @@ def select_documents(where: QueueFilter) -> sa.Select[Any]:
     return where.apply(select_all_documents())
 
 
+def select_heads(where: QueueFilter) -> sa.Select[Any]:
+    """Return the query for the documents of a filter without what is long in them."""
+    columns = [
+        (sa.func.substr(column, 1, HEAD + 1) if column in _LONG else column).label(column.key)
+        for column in documents.c
+    ]
+    return where.apply(sa.select(*columns))
+
+
 def select_all_documents() -> sa.Select[Any]:
     """Return the query for all documents, those in quarantine included."""
     return sa.select(*_label_columns(documents))
@@ -218,22 +229,37 @@ def insert_documents(
         check_document(doc)
     if project is not None:
         _hold_project(connection, project)
-    rows = [
-        {
-            "id": doc.id,
-            "fields": json.dumps(dict(doc.fields)),
-            "keywords": json.dumps(list(doc.keywords)),
-            "metadata": json.dumps(dict(doc.metadata)),
-            "batch": batch,
-            "state": "open",
-            "added_at": get_time(),
-            "added_by": user,
-            "project": project,
-        }
-        for doc in docs
-    ]
+    common = {"batch": batch, "state": "open", "added_by": user, "project": project}
     insert = documents.insert().returning(documents.c.number, sort_by_parameter_order=True)
-    return list(connection.execute(insert, rows).scalars())
+    numbers: list[int] = []
+    for some in _split(docs):  # not all at once: as rows they take several times the memory
+        rows = [
+            {
+                "id": doc.id,
+                "fields": json.dumps(dict(doc.fields)),
+                "keywords": json.dumps(list(doc.keywords)),
+                "metadata": json.dumps(dict(doc.metadata)),
+                "added_at": get_time(),
+                **common,
+            }
+            for doc in some
+        ]
+        numbers += connection.execute(insert, rows).scalars()
+    return numbers
+
+
+def _split(docs: Sequence[Doc]) -> Iterator[list[Doc]]:
+    """Yield documents in order, some at a time, by number and length."""
+    some: list[Doc] = []
+    n_characters = 0
+    for doc in docs:
+        if len(some) == INSERTED or n_characters > INSERTED_TEXT:
+            yield some
+            some, n_characters = [], 0
+        some.append(doc)
+        n_characters += sum(map(len, doc.fields.values()))
+    if some:
+        yield some
 
 
 def _hold_project(connection: Connection, project: int) -> None:

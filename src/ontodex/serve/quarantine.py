@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from ontodex.serve.database_connection import begin_write
+from ontodex.serve.database_connection import begin_write, stream_rows
 from ontodex.serve.database_tables import QUARANTINED, Row, documents, select_all_documents
 from ontodex.serve.stored_rows import DamagedRowError, decode_document, find_damage
 
@@ -33,14 +33,14 @@ class Quarantine:
     def recheck(self) -> None:
         """Release the documents that can be shown again, and count the others."""
         with begin_write(self._engine) as connection:
-            for row in connection.execute(_select_quarantined()).mappings().all():
-                try:
-                    decode_document(row)
-                except DamagedRowError:
-                    continue
-                state = "open" if row["done_at"] is None else "done"
-                _set_state(connection, [row["number"]], state)
-                logger.warning("released document %d: it can be shown again", row["number"])
+            states = {
+                row["number"]: "open" if row["done_at"] is None else "done"
+                for row in stream_rows(connection, _select_quarantined())
+                if not _find_damage(row)
+            }
+            for number, state in states.items():
+                _set_state(connection, [number], state)
+                logger.warning("released document %d: it can be shown again", number)
             self._count(connection)
 
     def set_aside(self, damaged: Mapping[int, str]) -> None:
@@ -64,16 +64,15 @@ class Quarantine:
         """Return number, id, batch and reason of the documents that were set aside."""
         query = _select_quarantined().where(documents.c.number > after).limit(limit)
         with self._engine.begin() as connection:
-            rows = connection.execute(query).mappings().all()
-        return [
-            {
-                "number": row["number"],
-                "id": _to_text(row["id"]),
-                "batch": _to_text(row["batch"]),
-                "reason": _find_reason(row),
-            }
-            for row in rows
-        ]
+            return [
+                {
+                    "number": row["number"],
+                    "id": _to_text(row["id"]),
+                    "batch": _to_text(row["batch"]),
+                    "reason": _find_reason(row),
+                }
+                for row in stream_rows(connection, query)
+            ]
 
     def select_readable(self, rows: Iterable[Any]) -> list[Row]:
         """Return the decisions that can be shown; the others are logged once and left out."""
@@ -108,11 +107,16 @@ def _set_state(connection: Connection, numbers: list[int], state: str) -> list[i
 
 
 def _find_reason(row: Any) -> str:
+    return _find_damage(row) or "can be shown again; the next start of the service releases it"
+
+
+def _find_damage(row: Any) -> str:
+    """Return why a document cannot be shown; "" if it can."""
     try:
         decode_document(row)
     except DamagedRowError as error:
         return error.reason
-    return "can be shown again; the next start of the service releases it"
+    return ""
 
 
 def _to_text(value: object) -> str:

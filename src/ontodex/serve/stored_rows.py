@@ -7,6 +7,7 @@ changed the database. Such a row raises DamagedRowError here, and the database s
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,10 @@ from ontodex.serve.json_limits import JsonLimits, check_json
 # Version 0.1 stored what is beyond the limits of today; up to here it can still be answered.
 SHOWABLE = JsonLimits(200, 10_000_000, 4000, 1_000_000_000, 1_000_000_000)
 VERDICTS = ("accept", "reject", "add")
+HEAD = 10_000  # characters of each JSON column that a list reads
+_LETTERS = r"(?:[^\"\\\x00-\x1f]|\\u[0-9a-fA-F]{4}|\\[^u])*+"
+_FIELD = re.compile(rf'\s*[{{,]\s*("{_LETTERS}")\s*:\s*"({_LETTERS})(")?')
+_EMPTY = {"fields": "{}", "keywords": "[]", "metadata": "{}"}
 _JSON = ("fields", "keywords", "metadata")
 _TEXTS = ("id", "batch", "state", "added_at", "added_by")
 _OPTIONAL_TEXTS = ("done_at", "done_by")
@@ -44,6 +49,37 @@ def decode_document(row: Any) -> Mapping[str, Any]:
             reason = f"its {name} are damaged ({_shorten(error)})"
             raise DamagedRowError(row["number"], reason) from error
     return {**row, **decoded}
+
+
+def measure_row(row: Any) -> int:
+    """Return the number of characters of the JSON in a row."""
+    return sum(len(row[name]) for name in _JSON)
+
+
+def decode_head(row: Any) -> Mapping[str, Any]:
+    """Return a row that was cut after `HEAD` characters, for lists: the beginning of its fields.
+
+    Keywords and metadata that were cut are empty.
+    """
+    whole = {name: row[name] for name in _JSON if not _is_cut(row[name])}
+    decoded = decode_document({**row, **{name: whole.get(name, _EMPTY[name]) for name in _JSON}})
+    return decoded if "fields" in whole else {**decoded, "fields": _parse_beginning(row["fields"])}
+
+
+def _is_cut(value: Any) -> bool:
+    return isinstance(value, str) and len(value) > HEAD
+
+
+def _parse_beginning(text: str) -> dict[str, str]:
+    """Return the fields at the beginning of their JSON, the last one as far as it goes."""
+    fields, at = {}, 0
+    while found := _FIELD.match(text, at):
+        name, value, end = found.groups()
+        fields[replace_surrogates(json.loads(name))] = replace_surrogates(json.loads(f'"{value}"'))
+        if not end:
+            break
+        at = found.end()
+    return fields
 
 
 def _shorten(error: Exception) -> str:

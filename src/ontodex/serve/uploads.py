@@ -24,6 +24,8 @@ from ontodex.serve.json_limits import check_document
 from ontodex.types import Doc
 
 MAX_FILES = 100
+# Of all files of a request, unpacked, because their documents are in memory until they are stored.
+MAX_UPLOADED_TEXT = 100_000_000
 UPLOAD_FOLDER = "ontodex-upload"  # in the system's folder for temporary files
 
 
@@ -51,16 +53,17 @@ async def read_uploads(
     """Read all files.
 
     `slots` limits how many files are read at the same time over all requests. `mapping` names the
-    columns of tables; `recorded` those of the training documents.
+    columns of tables; `recorded` those of the training documents. A file that does not fit into
+    the text of a request beside the files before it is rejected.
     """
-    found = Uploads()
+    found, room = Uploads(), MAX_UPLOADED_TEXT
     for count, file in enumerate(files):
         name = clean_file_name(file.filename or "")
         try:
             if count >= MAX_FILES:
                 raise DataError(f"only {MAX_FILES} files are taken at a time")
             async with slots:
-                read = await _read_upload(file, name, mapping, recorded)
+                read = await _read_upload(file, name, mapping, recorded, room)
         except UnmappedTableError as error:
             reason = f"{error}; say which to read: text_field, label_field, id_field"
             found.rejected.append({"file": name, "reason": reason, "columns": error.columns})
@@ -68,6 +71,7 @@ async def read_uploads(
             found.rejected.append({"file": name, "reason": str(error), "columns": []})
         else:
             found.docs.extend(read.docs)
+            room -= read.size
             guessed = (doc.metadata.get("encoding") == FALLBACK for doc in read.docs)
             warnings = [*read.warnings, *([describe_guess()] if any(guessed) else [])]
             found.warnings.extend({"file": name, "warning": warning} for warning in warnings)
@@ -106,13 +110,13 @@ def clean_file_name(name: str) -> str:
 
 
 async def _read_upload(
-    file: UploadFile, name: str, mapping: FieldMapping, recorded: FieldMapping
+    file: UploadFile, name: str, mapping: FieldMapping, recorded: FieldMapping, room: int
 ) -> ExtractedFile:
     file_ending(name)  # refuses an unknown ending without starting a process
     with temporary_folder(Path(tempfile.gettempdir()) / UPLOAD_FOLDER) as folder:
         source = folder / "file"
         await asyncio.to_thread(_copy, file, source)
-        found = await extract_file(source, name, mapping, recorded)
+        found = await extract_file(source, name, mapping, recorded, room=room)
     for doc in found.docs:
         check_document(doc)
     return found

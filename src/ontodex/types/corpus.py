@@ -18,6 +18,7 @@ from scipy.sparse import csr_array
 from ontodex.errors import DataError
 from ontodex.io.counts import format_count
 from ontodex.io.files import check_regular, replace_folder, write_text
+from ontodex.types.arrow_file import read_arrow_file
 from ontodex.types.doc import Doc, Kind
 from ontodex.types.record_batches import (
     BATCH_DOCS,
@@ -117,8 +118,7 @@ class Corpus:
             for name in ("corpus.json", "docs.arrow"):
                 check_regular(folder / name)
             about = json.loads((folder / "corpus.json").read_text())
-            with pa.memory_map(str(folder / "docs.arrow")) as source:
-                table = pa.ipc.open_file(source).read_all()
+            table = read_arrow_file(folder / "docs.arrow")
             if not is_trusted:  # offsets outside of the file would crash the process later
                 table.validate(full=True)
         except (OSError, ValueError, RecursionError, pa.ArrowException) as error:

@@ -86,7 +86,7 @@ def list_documents(
     """
     database, project = service.database, _find_project(service, project, run)
     where = QueueFilter(state, batch, project, q.strip())
-    rows = _list_rows(service, where, order, run, after=after, limit=limit)
+    rows = _list_rows(service, where, order, run, after=after, limit=limit, only_heads=True)
     batches = database.list_batches(project)
     found = database.count_documents(where) if where.text else None
     return {
@@ -114,13 +114,13 @@ def _list_rows(
     *,
     after: int,
     limit: int,
+    only_heads: bool = False,
 ) -> list[Row]:
+    page = {"after": after, "limit": limit, "only_heads": only_heads}
     if order == "number":
-        return service.database.list_documents(where, after=after, limit=limit)
+        return service.database.list_documents(where, **page)
     view = service.find_run(run)
-    return service.database.list_uncertain(
-        where, view.name, view.state_key, after=after, limit=limit
-    )
+    return service.database.list_uncertain(where, view.name, view.state_key, **page)
 
 
 @router.get("/next", response_model=NextDocumentResponse)
