@@ -1,15 +1,19 @@
 """Verdicts on the claims of Deep Level-wise XMLC, from the counts of each test document.
 
+    python bench/claims_levels.py medline "neighbours: pass 1"       # tables of each level
+
 A side is a row of bench/papers_jobs.py and what is judged of it: `passes: pass 2`. A metric ending
 in `by level` is the mean over levels of the micro-F over the documents with a label there, by OFO;
 such a claim is held where it is held at every level, and not held where it is not at one. The other
 side may be a fixed number of labels of the same row: `K = 5`, `best K`, `best K by level` (both
-chosen on dev).
+chosen on dev). Behind `by level` may stand which documents count: those with labels at every level,
+as in the paper's test set, or those for which OFO predicts a label of the level.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +25,10 @@ from ontodex.evaluation.significance import REPLICATES, Interval, resample_sums
 
 FIXED = ("K = 5", "best K", "best K by level")
 BY_LEVEL = " by level"
+EVERY_LEVEL = "documents with labels at every level"
+PREDICTED = "documents with a prediction"
+SLICES = ("", EVERY_LEVEL, PREDICTED)
+RESULTS = Path(__file__).resolve().parent / "results" / "claims"
 Numbers = NDArray[np.float64]
 
 
@@ -38,11 +46,14 @@ def compare_counts(
     corpus: str, first: str, second: str, metric: str, folder: Path
 ) -> Compared | None:
     """Compare two sides; None where one of them has no files."""
-    if metric.endswith(BY_LEVEL):
-        if second in FIXED:
-            one, other = (load_levels(corpus, first, fixed, folder) for fixed in ("", second))
-        else:
-            one, other = (load_levels(corpus, side, "", folder) for side in (first, second))
+    _, by_level, documents = metric.partition(BY_LEVEL)
+    if by_level:
+        documents = documents.removeprefix(", ")
+        sides = ((first, ""), (first, second) if second in FIXED else (second, ""))
+        one, other = (
+            [to_micro_f(counts, documents) for counts in load_levels(corpus, *side, folder)]
+            for side in sides
+        )
         return _compare_levels(one, other) if one and other else None
     one, other = (load_sets(corpus, side, folder) for side in (first, second))
     return _compare_sets(one, other, metric) if one and other else None
@@ -60,22 +71,76 @@ def load_sets(corpus: str, side: str, folder: Path) -> list[Numbers]:
 
 
 def load_levels(corpus: str, side: str, fixed: str, folder: Path) -> list[Numbers]:
-    """Return (documents, levels, 2) for each seed: 2 hits, and predicted + true labels, where a
-    document has a label of the level, else 0. Sets are those of OFO, or of a fixed K."""
+    """Return (documents, levels, 4) for each seed: hits, predicted and true labels, and those that
+    OFO predicts. Sets are those of OFO, or of a fixed K."""
     row, key = side.split(": ")
     name, found = f"{key}, levels", []
     for one in _load(corpus, row, folder):
         if name not in one:
             continue
         counts = one[name].astype(np.float64)  # (levels, documents, 6)
-        hit, predicted = counts[:, :, 3], counts[:, :, 4]
+        ofo, true = counts[:, :, 4], counts[:, :, 5]
+        hit, predicted = counts[:, :, 3], ofo
         if fixed:
             place = FIXED.index(fixed)
-            hit, predicted = counts[:, :, place], one[f"{name}, predicted"][:, place, None]
-        true = counts[:, :, 5]
-        pair = np.stack([2 * hit, predicted + true], axis=2) * (true > 0)[:, :, None]
-        found.append(pair.transpose(1, 0, 2))
+            hit = counts[:, :, place]
+            predicted = np.broadcast_to(one[f"{name}, predicted"][:, place, None], ofo.shape)
+        found.append(np.stack([hit, predicted, true, ofo], axis=2).transpose(1, 0, 2))
     return found
+
+
+def mask_documents(counts: Numbers, documents: str) -> NDArray[np.bool_]:
+    """Return (documents, levels): which documents count at which level."""
+    if documents not in SLICES:
+        raise SystemExit(f"there are no documents {documents!r}; known: {', '.join(SLICES)}")
+    has_label = counts[:, :, 2] > 0
+    if documents == EVERY_LEVEL:
+        return has_label & has_label.all(axis=1, keepdims=True)
+    return has_label & (counts[:, :, 3] > 0) if documents == PREDICTED else has_label
+
+
+def to_micro_f(counts: Numbers, documents: str = "") -> Numbers:
+    """Return (documents, levels, 2): 2 hits, and predicted + true labels, where a document counts,
+    else 0."""
+    hit, predicted, true, _ = counts.transpose(2, 0, 1)
+    pair = np.stack([2 * hit, predicted + true], axis=2)
+    return np.asarray(pair * mask_documents(counts, documents)[:, :, None])
+
+
+def format_levels(corpus: str, side: str, folder: Path) -> Iterator[str]:
+    """Return lines of Markdown: for each kind of documents the micro-F and the F of mean precision
+    and mean recall (Eq. 10) at each level, mean over seeds, of OFO and of each fixed K."""
+    sides = {name or "OFO": load_levels(corpus, side, name, folder) for name in ("", *FIXED)}
+    if not sides["OFO"]:
+        raise SystemExit(f"{folder} has no counts of {corpus}, {side}")
+    levels = range(1, sides["OFO"][0].shape[1] + 1)
+    for documents in SLICES:
+        yield f"| {documents or 'all documents'} | {' | '.join(map(str, levels))} |"
+        yield "|---|" + "---:|" * len(levels)
+        counted = np.mean([mask_documents(one, documents).sum(axis=0) for one in sides["OFO"]], 0)
+        yield f"| documents | {' | '.join(f'{n:,.0f}' for n in counted)} |"
+        for metric, measure in (("micro-F", measure_micro_f), ("macro-F", measure_macro_f)):
+            for name, seeds in sides.items():
+                each = 100 * np.mean([measure(one, documents) for one in seeds], axis=0)
+                yield f"| {metric}, {name} | {' | '.join(f'{value:.2f}' for value in each)} |"
+        yield ""
+
+
+def measure_micro_f(counts: Numbers, documents: str) -> Numbers:
+    """Return the micro-F of each level."""
+    hits, all_labels = to_micro_f(counts, documents).sum(axis=0).T
+    return np.asarray(hits / np.maximum(all_labels, 1))
+
+
+def measure_macro_f(counts: Numbers, documents: str) -> Numbers:
+    """Return the F of the mean precision and the mean recall of each level; a document without a
+    prediction has precision 0."""
+    is_counted = mask_documents(counts, documents)
+    hit, predicted, true, _ = counts.transpose(2, 0, 1)
+    n = np.maximum(is_counted.sum(axis=0), 1)
+    precision = (is_counted * hit / np.maximum(predicted, 1)).sum(axis=0) / n
+    recall = (is_counted * hit / np.maximum(true, 1)).sum(axis=0) / n
+    return np.asarray(2 * precision * recall / np.maximum(precision + recall, 1e-12))
 
 
 def _compare_levels(first: Sequence[Numbers], second: Sequence[Numbers]) -> Compared:
@@ -135,3 +200,11 @@ def _from_sums(sums: Numbers, metric: str) -> Numbers:
 def _interval(estimate: float, drawn: Numbers) -> Interval:
     low, high = np.quantile(drawn, [0.025, 0.975])
     return Interval(estimate, float(low), float(high))
+
+
+def main() -> None:
+    sys.stdout.write("\n".join(format_levels(*sys.argv[1:3], RESULTS)))
+
+
+if __name__ == "__main__":
+    main()

@@ -59,6 +59,7 @@ def main() -> None:
         job
         for job in JOBS
         if re.search(given.only, job.name)
+        and job.prepared(folder).exists()
         and not (given.skip and re.search(given.skip, job.name))
         and not job.result(given.out).exists()
     ]

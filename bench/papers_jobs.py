@@ -37,7 +37,8 @@ LEVELS: dict[str, dict[str, Any]] = {
     "label": {"merge": "pointer", "pointer": {"unit": "label"}},
 }
 NEIGHBOURS = ("none", "shuffled", "gold")
-LEVEL_EPOCHS = {"eurlex57k": 8, "medline": 16}
+LEVEL_EPOCHS = {"eurlex57k": 8, "medline": 16, "sample": 16}
+MAX_LENGTH = {"eurlex57k": 200, "medline": 300, "sample": 200}  # words of a document, prepared so
 FOLDS = 2
 
 
@@ -56,6 +57,10 @@ class Job:
     @property
     def kind(self) -> str:
         return "text" if self.row in TEXT else "levels"
+
+    def prepared(self, folder: Path) -> Path:
+        """Return the folder of the prepared corpus."""
+        return folder / f"{self.corpus}-{'attention' if self.kind == 'text' else 'levels'}"
 
     def result(self, out: Path) -> Path:
         return out / "results" / f"{self.name}.json"
@@ -89,12 +94,13 @@ class Job:
 
 
 def _list_jobs() -> list[Job]:
-    """Return all trainings, the most valuable first."""
+    """Return all trainings, the most valuable first; those of the sample rehearse."""
     first = [Job(*one) for one in _product(("medline",), ("passes",))]
     text = [Job(*one) for one in _product(("eurlex57k", "medline"), TEXT)]
     medline = [Job(*one) for one in _product(("medline",), list(LEVELS)[1:])]
     eurlex = [Job(*one) for one in _product(("eurlex57k",), LEVELS)]
-    return first + text + medline + eurlex
+    rehearsal = [Job(*one) for one in _product(("sample",), LEVELS)]
+    return first + text + medline + eurlex + rehearsal
 
 
 def _product(corpora: tuple[str, ...], rows: Any) -> list[tuple[str, str, int]]:

@@ -36,7 +36,7 @@ from ontodex.ontology.open import read_ontology
 from ontodex.types import Corpus, LabelSpace, Ranking
 from ontodex.types.loop_config import LoopConfig
 from papers_counts import Numbers, count_levels, count_sets, write_counts
-from papers_jobs import BY_NAME, LEVEL_EPOCHS, LEVELS, NEIGHBOURS, Job
+from papers_jobs import BY_NAME, LEVEL_EPOCHS, LEVELS, MAX_LENGTH, NEIGHBOURS, Job
 
 MIN_COUNT = 10  # training documents of a label, as in the paper
 FIGURES = ("P@1", "P@3", "P@5", "nDCG@5", "MiP", "MiR", "MiF", "MaP", "MaR", "MaF")
@@ -94,7 +94,7 @@ def main() -> None:
 
 def run(job: Job, folder: Path, out: Path, overrides: list[str]) -> None:
     """Train a job and write its results."""
-    carried = folder / f"{job.corpus}-levels"
+    carried = job.prepared(folder)
     corpora = {part: Corpus.open(carried / part) for part in ("train", "dev", "test")}
     ontology = read_ontology(next(carried.glob("ontology.*")))
     labels = LabelSpace.of(corpora["train"], ontology, min_count=MIN_COUNT)
@@ -134,7 +134,8 @@ def make_config(job: Job, overrides: list[str]) -> LevelwiseConfig:
     given = read(None, overrides)
     epochs = given.get("epochs", {}).get("levels", LEVEL_EPOCHS[job.corpus])
     loop = {"seed": job.seed, "epochs": epochs, "checkpoint_seconds": NEVER}
-    settings = merge_tables(LEVELS[job.row], {"train": loop})
+    own = {"train": loop, "max_length": MAX_LENGTH[job.corpus]}
+    settings = merge_tables(LEVELS[job.row], own)
     settings = merge_tables(settings, given.get("model", {}))
     config: LevelwiseConfig = build(LevelwiseConfig, settings, "model")
     return vary(config, pointer=vary(config.pointer, train=POINTER_LOOP))

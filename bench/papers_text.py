@@ -43,7 +43,7 @@ def run(job: Job, folder: Path, out: Path, overrides: list[str]) -> None:
     device = choose_device("auto")
     if str(device).startswith("cuda"):
         BiLSTM.forward = encode_by_kernel  # type: ignore[method-assign]
-    carried = folder / f"{job.corpus}-attention"
+    carried = job.prepared(folder)
     corpora = {part: Corpus.open(carried / part) for part in ("train", "dev", "test")}
     labels = LabelSpace.of(corpora["train"])
     model, settings = make_settings(job, overrides)

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import ontodex
@@ -129,6 +130,38 @@ def test_settings_that_pages_name_in_commands_exist(generator):
         text = " ".join(page.read_text(encoding="utf-8").split())
         named = {pair for pair in re.findall(pattern, text) if pair != ("table", "key")}
         assert [pair for pair in named if pair[1] not in known[pair[0]]] == [], page.name
+
+
+def commands_in_comments(text: str) -> list[list[str]]:
+    """Return the words of each `ontodex` command of the comments; a backslash continues a line."""
+    joined = re.sub(r"\\\n#", " ", text)
+    found = re.findall(r"^# +(ontodex [a-z].*)", joined, re.MULTILINE)
+    return [shlex.split(command.translate(str.maketrans("[]", "  "))) for command in found]
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("experiments/**/*.toml")), ids=lambda p: p.stem)
+def test_commands_in_the_comments_of_experiments_name_options_and_settings_that_exist(
+    generator, path
+):
+    known = setting_names(generator)
+    commands = commands_in_comments(path.read_text(encoding="utf-8"))
+    assert commands
+    for _, name, *words in commands:
+        params = get_command(app).get_command(None, name).params
+        options = {option for param in params for option in param.opts}
+        assert not [w for w in words if w.startswith("-") and w not in options]
+        assert not [w for w in words if "\\" in w]
+        settings = [
+            words[i + 1].split("=")[0].split(".", 1) for i, w in enumerate(words) if w == "--set"
+        ]
+        assert not [pair for pair in settings if pair[1] not in known[pair[0]]]
+
+
+def test_a_stream_of_known_phrases_is_what_the_experiment_of_the_paper_prepares():
+    """Without `known_phrases` the folder would have other phrases than `levelwise` reads."""
+    path = ROOT / "experiments" / "paper" / "levelwise.toml"
+    prepare, _ = commands_in_comments(path.read_text(encoding="utf-8"))
+    assert "prepare.known_phrases=true" in prepare
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))

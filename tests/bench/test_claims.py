@@ -10,6 +10,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from ontodex.types import Corpus, Doc
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -86,6 +88,46 @@ def test_a_quoted_figure_is_compared_with_the_mean_of_random_splits(claims, tmp_
         for value in (50.0, 61.2, 70.0)
     ]
     assert verdicts == ["held", "undecided", "not held"]
+
+
+def test_a_claim_to_be_behind_a_quoted_system_is_held_below_it(claims, tmp_path):
+    splits = {"toy": {"a": {"P@1": [60.0, 61.0, 62.0, 61.0]}}}
+    (tmp_path / "splits.json").write_text(json.dumps(splits))
+    verdicts = [
+        claims.judge(
+            make(claims, first="", second="a", quoted="b", quoted_value=value, metric="P@1"),
+            tmp_path,
+        ).verdict
+        for value in (50.0, 61.2, 70.0)
+    ]
+    assert verdicts == ["not held", "undecided", "held"]
+
+
+@pytest.mark.parametrize(("value", "verdict"), [(50.0, "held"), (70.0, "undecided")])
+def test_on_the_standard_split_the_documents_give_the_interval(claims, tmp_path, value, verdict):
+    save(tmp_path, claims, "a", [0.69, 0.7, 0.71])
+    quoted = {"second": "", "quoted": "b", "quoted_value": value, "split": "standard"}
+    judged = claims.judge(make(claims, **quoted), tmp_path)
+    assert judged.verdict == verdict
+    assert judged.numbers.startswith("70.00 ± 1.00, standard split")
+    assert judged.interval.estimate == pytest.approx(0.7 - value / 100, abs=1e-6)
+
+
+def test_a_system_that_was_trained_once_has_no_spread(claims, tmp_path):
+    save(tmp_path, claims, "a", [0.7, 0.7, 0.7])
+    save(tmp_path, claims, "b", [0.5, 0.6, 0.7])
+    numbers = claims.judge(make(claims), tmp_path).numbers
+    assert numbers == "70.00 (one training) against 60.00 ± 10.00"
+
+
+def test_a_quarter_of_the_fifth_that_is_left_learns(claims, monkeypatch):
+    docs = [Doc(str(i), {"text": "a"}, (), ("x",)) for i in range(400)]
+    monkeypatch.setattr(claims, "open_corpus", lambda path: Corpus.of(docs))
+    whole = claims.open_parts("delicious-fifth", Path())
+    quarter = claims.open_parts("delicious-quarter", Path())
+    assert len(quarter.train) == len(whole.train) // 4
+    assert quarter.dev.ids == whole.dev.ids
+    assert not set(whole.train.ids) & set(whole.dev.ids)
 
 
 def test_the_page_has_a_row_for_every_claim_of_the_plan(claims):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from pathlib import Path
 from types import ModuleType
@@ -84,6 +85,67 @@ def test_ofo_is_compared_with_a_fixed_number_of_labels(load, tmp_path):
     found = claims.compare_counts("toy", "a: pass 2", "best K by level", "MiF by level", tmp_path)
     assert found.second == pytest.approx([100 * 6 / 7] * 3)  # 3 hits of 3 predicted, 4 true
     assert claims.compare_counts("toy", "a: pass 2", "b: pass 2", "MiF", tmp_path) is None
+
+
+def write_levels(folder: Path) -> None:
+    """Two levels; three documents: with labels at both, at the first, and without a prediction."""
+    # Hits of K = 5, best, best by level; hits and predictions of OFO; true labels.
+    first = [[1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 2, 1], [0, 0, 0, 0, 0, 1]]
+    second = [[1, 1, 1, 0, 1, 2], [0, 0, 0, 0, 1, 0], [0, 0, 0, 0, 0, 0]]
+    arrays = {"pass 1, levels": np.array([first, second], np.uint8)}
+    arrays["pass 1, levels, predicted"] = np.array([[5, 1, 1]] * 2)
+    np.savez_compressed(folder / "toy-levels-knn-1.npz", **arrays)
+
+
+@pytest.mark.parametrize(
+    ("documents", "ofo", "five"),
+    [
+        ("", [2 * 2 / (3 + 3), 0], [2 * 2 / (15 + 3), 2 / (5 + 2)]),
+        ("documents with labels at every level", [1, 0], [2 / (5 + 1), 2 / (5 + 2)]),
+        ("documents with a prediction", [2 * 2 / (3 + 2), 0], [2 * 2 / (10 + 2), 2 / (5 + 2)]),
+    ],
+)
+def test_the_documents_that_count_at_a_level_can_be_chosen(load, tmp_path, documents, ofo, five):
+    claims = load("claims_levels")
+    write_levels(tmp_path)
+    for fixed, expected in (("", ofo), ("K = 5", five)):
+        (counts,) = claims.load_levels("toy", "knn: pass 1", fixed, tmp_path)
+        assert claims.measure_micro_f(counts, documents).tolist() == pytest.approx(expected)
+    metric = ", ".join(filter(None, ("MiF by level", documents)))
+    found = claims.compare_counts("toy", "knn: pass 1", "K = 5", metric, tmp_path)
+    assert found.first == pytest.approx([50 * sum(ofo)])
+    assert found.second == pytest.approx([50 * sum(five)])
+
+
+def test_a_document_without_a_prediction_has_precision_0_or_does_not_count(load, tmp_path):
+    claims = load("claims_levels")
+    write_levels(tmp_path)
+    (counts,) = claims.load_levels("toy", "knn: pass 1", "", tmp_path)
+    # Precisions 1, 1/2 and 0, recalls 1, 1 and 0; without the third document 3/4 and 1.
+    assert claims.measure_macro_f(counts, "")[0] == pytest.approx(2 * 0.5 * (2 / 3) / (7 / 6))
+    chosen = "documents with a prediction"
+    assert claims.measure_macro_f(counts, chosen)[0] == pytest.approx(2 * 0.75 / 1.75)
+    table = "\n".join(claims.format_levels("toy", "knn: pass 1", tmp_path))
+    assert "| documents | 2 | 1 |" in table
+    assert "| micro-F, K = 5 | 33.33 | 28.57 |" in table
+
+
+def test_the_rows_of_a_corpus_that_is_not_there_are_left_out(load, tmp_path, monkeypatch, capsys):
+    papers = load("papers")
+    monkeypatch.setattr(papers, "share_gpu", contextlib.nullcontext)
+    monkeypatch.setattr("sys.argv", ["papers.py", str(tmp_path), str(tmp_path / "out")])
+    papers.main()
+    assert '"not finished": []' in capsys.readouterr().out
+
+
+def test_a_row_reads_as_many_words_as_its_corpus_was_prepared_with(load):
+    levels, jobs = load("papers_levels"), load("papers_jobs")
+    for corpus, length in jobs.MAX_LENGTH.items():
+        assert levels.make_config(jobs.BY_NAME[f"{corpus}-gold-1"], []).max_length == length
+    notes = (ROOT / "docs" / "lab" / "papers.md").read_text()
+    for corpus in ("medline", "eurlex57k"):
+        line = next(one for one in notes.splitlines() if f"PREPARED/{corpus}-levels $LEVELS" in one)
+        assert line.endswith(f"--set prepare.max_length={jobs.MAX_LENGTH[corpus]}")
 
 
 def test_a_claim_about_every_level_is_held_where_it_is_held_at_every_level(load):
