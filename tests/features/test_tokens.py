@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 
 from ontodex.errors import ConfigError, DataError
 from ontodex.features import cache
-from ontodex.features.token_config import CasedTokenConfig, TokenConfig
+from ontodex.features import tokens as tokens_module
+from ontodex.features.token_config import CasedTokenConfig, TokenConfig, list_readings
 from ontodex.features.tokens import (
     MAX_LETTERS,
     Tokens,
     check_fields,
     find_doc_spans,
     find_spans,
+    make_tokeniser,
     tokenise,
     tokenise_corpus,
     tokens_recipe,
@@ -225,3 +227,17 @@ def test_the_bits_do_not_depend_on_the_process():
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         answers.add(subprocess.check_output([sys.executable, "-c", PROGRAM], env=environment))
     assert len(answers) == 1
+
+
+def test_the_settings_of_many_texts_are_read_once(monkeypatch):
+    calls: list[TokenConfig] = []
+
+    def count(config: TokenConfig) -> list[TokenConfig]:
+        calls.append(config)
+        return list_readings(config)
+
+    monkeypatch.setattr(tokens_module, "list_readings", count)
+    tokenise_text = make_tokeniser(TokenConfig(stop_words="own", languages=("en", "de")))
+    assert tokenise_text("the lake of the year") == ["lake", "year"]
+    assert tokenise_text("der See und die Fische") == ["see", "fische"]
+    assert len(calls) == 1

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ontodex.config import suggest_similar
@@ -198,6 +199,15 @@ def load_lemmatiser(language: str) -> Callable[[str], str]:
             hint="use a code such as en, de, fr or fi, or leave lemmas empty",
         )
     return lambda word: str(simplemma.lemmatize(word, lang=language))
+
+
+@cache
+def get_dictionary_version() -> str:
+    """Return the package and version of the dictionaries of lemmas; "" without them."""
+    try:
+        return f"simplemma {version('simplemma')}"
+    except PackageNotFoundError:
+        return ""
 
 
 @cache

@@ -37,13 +37,19 @@ MAX_LETTERS = 64  # a longer word (encoded data, a DNA sequence) is cut to its b
 _COUNTED_AT_ONCE = 1_000  # documents
 VERSION = 1  # raised whenever the same text would give other tokens
 
+Normaliser = Callable[[str], str]
+LemmaTable = dict[str, dict[str, str]]  # by language and word; spares loading a dictionary
 Ids = NDArray[np.unsignedinteger[Any]]  # 16 bits where that is enough, else 32
 
 
-def _make_normaliser(config: TokenConfig) -> Callable[[str], str]:
-    """Return a function from a word of the text to its token, "" where it is dropped."""
+def _make_normaliser(config: TokenConfig, lemmas: LemmaTable | None = None) -> Normaliser:
+    """Return a function from a word of the text to its token, "" where it is dropped.
+
+    It takes lemmas from the table, and adds those that are not there.
+    """
     stops = STOP_WORDS[config.stop_words] if config.stop_words else frozenset[str]()
     lemma = load_lemmatiser(config.lemmas) if config.lemmas else None
+    known = {} if lemmas is None else lemmas.setdefault(config.lemmas, {})
     invisible = dict.fromkeys(map(ord, INVISIBLE))
 
     def normalise(raw: str) -> str:
@@ -59,7 +65,9 @@ def _make_normaliser(config: TokenConfig) -> Callable[[str], str]:
         if lowered in stops:
             return ""
         if lemma is not None:
-            word = lemma(word)
+            if word not in known:
+                known[word] = lemma(word)
+            word = known[word]
         return word.lower() if config.lower else word
 
     return normalise
@@ -73,19 +81,21 @@ def tokenise(text: str, config: TokenConfig) -> list[str]:
     return [tokens[raw] for raw in raws if tokens[raw]]
 
 
-def make_tokeniser(config: TokenConfig) -> Callable[[str], list[str]]:
-    """Return `tokenise` for many short texts: each distinct word is normalised once."""
+def make_tokeniser(
+    config: TokenConfig, lemmas: LemmaTable | None = None
+) -> Callable[[str], list[str]]:
+    """Return `tokenise` for many short texts: each distinct word is normalised once.
+
+    Lemmas are taken from the table, and added to it.
+    """
     # A word is normalised once for each reading: texts of several languages have several.
-    normalisers = cache(lambda chosen: cache(_make_normaliser(chosen)))
+    readings = list_readings(config)
+    normalisers = [cache(_make_normaliser(reading, lemmas)) for reading in readings]
 
     def tokenise_text(text: str) -> list[str]:
-        chosen = _choose_config(text, config)
-        normalise = normalisers(chosen)
-        return [
-            token
-            for raw in choose_pattern(text, punctuation=chosen.punctuation).findall(text)
-            if (token := normalise(raw))
-        ]
+        normalise = normalisers[choose_reading(text, config, readings)]
+        raws = choose_pattern(text, punctuation=config.punctuation).findall(text)
+        return list(filter(None, map(normalise, raws)))
 
     return tokenise_text
 

@@ -30,6 +30,14 @@ MAX_CELLS = 100_000_000  # of an Annif CSV, which has a cell for every concept a
 UNDETERMINED = "und"  # language of names in files without language tags
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _OPENING = '"concepts": ['
+# Fields of a record of a concept, by their names in `Concept`, which has not the first two.
+_CONCEPT_FIELDS = {
+    "label": "label", "alt_labels": "alt_labels", "names": "names", "synonyms": "synonyms",
+    "parents": "parents", "definition": "definition", "definitions": "translated_definitions",
+    "notation": "notation", "deprecated": "deprecated", "replaced_by": "replaced_by",
+    "positions": "positions", "exact_matches": "exact_matches", "schemes": "schemes",
+    "types": "types",
+}  # fmt: skip
 _TEXT_FIELDS = ("title", "abstract", "abstractText", "body", "text")  # of documents, not concepts
 
 
@@ -176,27 +184,19 @@ def _make_concept(record: Any, path: Path, line: int | None) -> Concept:
     label = _check_once(record, path, line).get("id", record.get("concept_id"))
     if not isinstance(label, str | int) or label == "":
         raise DataError(f"no id; this object has {sorted(record)}", path=path, line=line)
-    names: dict[str, str] = _get_field(record, "names", path, line)
-    synonyms: dict[str, list[str]] = _get_field(record, "synonyms", path, line)
-    if name := _get_field(record, "label", path, line):
-        names = {UNDETERMINED: name, **names}
-    if others := _get_field(record, "alt_labels", path, line):
-        synonyms = {UNDETERMINED: others, **synonyms}
-    return Concept(
-        id=str(label),
-        names=names,
-        synonyms=synonyms,
-        parents=[str(parent) for parent in _get_field(record, "parents", path, line)],
-        definition=_get_field(record, "definition", path, line),
-        translated_definitions=_get_field(record, "definitions", path, line),
-        notation=_get_field(record, "notation", path, line),
-        deprecated=_get_field(record, "deprecated", path, line),
-        replaced_by=_get_field(record, "replaced_by", path, line),
-        positions=_get_field(record, "positions", path, line),
-        exact_matches=_get_field(record, "exact_matches", path, line),
-        schemes=_get_field(record, "schemes", path, line),
-        types=_get_field(record, "types", path, line),
-    )
+    # Most records have two or three fields, so only those are looked at.
+    own: dict[str, Any] = {
+        _CONCEPT_FIELDS[field]: _get_field(record, field, path, line)
+        for field in record
+        if field in _CONCEPT_FIELDS
+    }
+    if name := own.pop("label", ""):
+        own["names"] = {UNDETERMINED: name, **own.get("names", {})}
+    if synonyms := own.pop("alt_labels", ()):
+        own["synonyms"] = {UNDETERMINED: synonyms, **own.get("synonyms", {})}
+    if "parents" in own:
+        own["parents"] = [str(parent) for parent in own["parents"]]
+    return Concept(str(label), **own)
 
 
 def _get_field(record: Mapping[str, Any], name: str, path: Path, line: int | None = None) -> Any:

@@ -31,6 +31,21 @@ def test_the_growth_of_the_cost_is_that_of_the_last_two_sizes():
     assert estimate_seconds(trials, "linear", {}, 4_000) == pytest.approx(16.0)
 
 
+def test_a_cost_that_grows_slower_than_the_documents_has_a_fixed_part():
+    """20 s and 5 ms a document: other work on the machine, or names to collect."""
+    trials = [trial(1_000, 25.0), trial(4_000, 40.0)]
+    assert estimate_seconds(trials, "linear", {}, 16_000) == pytest.approx(100.0)
+    assert estimate_seconds(trials, "linear", {}, 4_000, splits=2) == pytest.approx(80.0)
+    slow = trial(1_000, 50.0, ngrams=2)
+    assert estimate_seconds([*trials, slow], "linear", {"ngrams": 2}, 4_000) == pytest.approx(80.0)
+
+
+def test_a_first_trial_that_was_held_up_does_not_multiply():
+    """41 s on a busy machine, then 12 s for four times the documents."""
+    trials = [trial(700, 41.0), trial(2_800, 12.0)]
+    assert estimate_seconds(trials, "linear", {}, 11_200) == pytest.approx(12.0)
+
+
 def test_settings_of_their_own_cost_are_scaled_by_the_growth_of_the_defaults():
     trials = [trial(1_000, 2.0), trial(4_000, 8.0), trial(1_000, 6.0, ngrams=2)]
     assert estimate_seconds(trials, "linear", {"ngrams": 2}, 4_000) == pytest.approx(24.0)

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from ontodex.errors import RunError
+from ontodex.models.auto import search as search_module
 from ontodex.models.auto.budget import Budget
 from ontodex.models.auto.rungs import Rung, Split, make_rungs
 from ontodex.models.auto.search import Search
@@ -125,9 +126,9 @@ def test_a_cost_that_hardly_grows_is_found_by_a_second_probe(make_costed):
     search = make_costed(1_000, linear=lambda n: 20 + n / 4, knn=lambda n: n / 100)
     search._probe(["linear", "knn"])
     assert [(t.system, t.documents) for t in search.trials] == [
-        ("linear", 10), ("knn", 10), ("linear", 40), ("knn", 40),
+        ("linear", 10), ("knn", 10), ("linear", 40), ("knn", 40), ("linear", 160), ("knn", 160),
     ]  # fmt: skip
-    assert search.estimate("linear", {}, search.rungs[-1]) == pytest.approx(30 * 160 / 40)
+    assert search.estimate("linear", {}, search.rungs[-1]) == pytest.approx(60)
     assert sorted(search._plan()) == ["knn", "linear"]
 
 
@@ -162,3 +163,12 @@ def test_settings_are_tuned_again_when_the_costs_are_known(make_costed):
     assert any(t.system == "bonsai" and t.settings for t in search.trials)
     tried = [(t.system, str(t.settings), t.rung) for t in search.trials]
     assert len(tried) == len(set(tried))
+
+
+def test_a_setting_is_not_judged_by_a_few_hundred_documents(make_costed, monkeypatch):
+    search = make_costed(1_000, knn=lambda n: n / 100)
+    search._probe(["knn"])
+    assert search._choose_rung("knn", 0.0) is search.rungs[0], "no rung has 1,000 documents"
+    monkeypatch.setattr(search_module, "_TUNED_DOCUMENTS", 40)
+    assert search._choose_rung("knn", 0.0) is search.rungs[1]
+    assert search._choose_rung("knn", 100.0) is search.rungs[2]

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from ontodex.errors import ConfigError, RunError
+from ontodex.features import tokens
+from ontodex.features.languages import load_lemmatiser
 from ontodex.models.baselines.lexical import LexicalConfig, LexicalSystem, gather_evidence
 from ontodex.models.baselines.name_trie import ConceptNames
 from ontodex.models.interface import Explains
@@ -194,3 +196,48 @@ def test_eurlex_laws_reach_the_recorded_precision(tmp_path):
         assert score_documents(precision, k, gold, ranking).mean() == pytest.approx(
             value, abs=0.003
         )
+
+
+@pytest.fixture
+def finnish(tmp_path) -> tuple[Path, LabelSpace, Corpus]:
+    """Return the folder of a system that matches lemmas, its labels and a text."""
+    ontology = build_ontology(
+        [Concept("fish", names={"fi": "kalat"}), Concept("net", names={"fi": "verkko"})]
+    )
+    train = Corpus.of([Doc("a", {"text": "kala"}, labels=("fish",)), Doc("b", {"text": "vesi"})])
+    labels = LabelSpace.of(train, ontology)
+    model = LexicalSystem(LexicalConfig(languages=("fi",)))
+    model.fit(train, Corpus.of([]), labels)
+    model.save(tmp_path)
+    return tmp_path, labels, Corpus.of([Doc("c", {"text": "kalaa verkossa"})])
+
+
+def test_loading_looks_no_lemma_of_a_name_up_again(finnish, monkeypatch):
+    folder, labels, text = finnish
+    looked_up: list[str] = []
+
+    def load_counting(language: str):
+        lemma = load_lemmatiser(language)
+        return lambda word: looked_up.append(word) or lemma(word)
+
+    monkeypatch.setattr(tokens, "load_lemmatiser", load_counting)
+    loaded = LexicalSystem.load(folder, labels)
+    assert looked_up == []
+    found = loaded.rank(text, 2)
+    assert sorted(labels.ids[column] for column in found.columns[0]) == ["fish", "net"]
+    assert sorted(looked_up) == ["kalaa", "verkossa"], "of the text, not of the names"
+
+
+def test_lemmas_of_other_dictionaries_are_not_used(finnish):
+    folder, labels, text = finnish
+    path = folder / "lemmas.tsv"
+    first, *rows = path.read_text(encoding="utf-8").splitlines()
+    assert rows == ["fi\tkalat\tkala", "fi\tverkko\tverkko"]
+    wrong = ["fi\tkalat\tvesi", "fi\tverkko\tvesi"]
+    path.write_text("\n".join([first, *wrong]) + "\n", encoding="utf-8")
+    assert not (LexicalSystem.load(folder, labels).rank(text, 2).columns >= 0).any()
+    path.write_text("\n".join(["simplemma 0.1", *wrong]) + "\n", encoding="utf-8")
+    assert (LexicalSystem.load(folder, labels).rank(text, 2).columns >= 0).all()
+    path.write_text(first + "\nfi\tkalat\n", encoding="utf-8")
+    with pytest.raises(RunError, match=r"lemmas.tsv:2: expected a language, a word and its lemma"):
+        LexicalSystem.load(folder, labels)

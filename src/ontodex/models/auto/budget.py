@@ -10,7 +10,7 @@ from ontodex.config import Table
 from ontodex.models.auto.trials import Trial
 
 _EXPONENT = 1.3  # cost ~ documents ^ exponent, until two rungs of a system have been timed
-_LEAST_EXPONENT, _MOST_EXPONENT = 1.0, 1.8
+_MOST_EXPONENT = 1.8
 
 
 class Budget:
@@ -38,23 +38,32 @@ def estimate_seconds(
 ) -> float:
     """Return what training on so many documents will take; infinite for an untried system.
 
-    The nearest trial of the same settings, else of the system, is scaled to the documents.
+    The nearest trial of the same settings, else of the system, is scaled to the documents, as the
+    trials of the default settings grew from one rung to the next.
     """
     own = [trial for trial in trials if trial.system == system and not trial.failure]
     if not own:
         return math.inf
     same = [trial for trial in own if trial.settings == settings] or own
     nearest = max(same, key=lambda trial: (trial.documents <= documents, trial.documents))
-    growth = (documents / nearest.documents) ** _fit_exponent(own)
+    growth = _estimate_growth(own, nearest.documents, documents)
     return float(nearest.seconds / nearest.splits * growth * splits)
 
 
-def _fit_exponent(trials: Sequence[Trial]) -> float:
-    """Return how fast the cost grows with the documents, from trials of the default settings."""
-    seconds = {t.documents: t.seconds / t.splits for t in trials if not t.settings}
-    if len(seconds) < 2:
-        return _EXPONENT
-    small, large = sorted(seconds)[-2:]
-    ratio = max(seconds[large], 1e-3) / max(seconds[small], 1e-3)
-    exponent = math.log(ratio) / math.log(large / small)
-    return min(max(exponent, _LEAST_EXPONENT), _MOST_EXPONENT)
+def _estimate_growth(trials: Sequence[Trial], before: int, after: int) -> float:
+    """Return the cost of `after` documents as a multiple of that of `before`.
+
+    Of the two largest sizes it takes a power, where the cost grew at least as the documents did.
+    Else a part of the cost is fixed: to collect names, or to wait for a machine that other work
+    has slowed down. That part does not grow.
+    """
+    seconds = {t.documents: max(t.seconds / t.splits, 1e-3) for t in trials if not t.settings}
+    exponent = _EXPONENT
+    if len(seconds) > 1:
+        small, large = sorted(seconds)[-2:]
+        exponent = math.log(seconds[large] / seconds[small]) / math.log(large / small)
+        if exponent < 1:
+            each = max(seconds[large] - seconds[small], 0.0) / (large - small)
+            fixed = seconds[large] - each * large
+            return (fixed + each * after) / (fixed + each * before)
+    return float((after / before) ** min(exponent, _MOST_EXPONENT))

@@ -3,7 +3,7 @@
 A trial on the first rung is cheap and shows what a setting changes; only rankings of the last rung
 decide the consensus. Documents that a trial ranks are never among those that it learns.
 
-    dev is large    2,800 train documents ─ 11,000 ─ all 45,000        ranked: dev
+    dev is large    700 train documents ─ 2,800 ─ 11,000 ─ all 45,000  ranked: dev
     dev is small    1 of 5 folds ─ 2 folds ─ all 5 of train + dev      ranked: each fold in turn
 
 Where time is short, 2 folds or 1 are the last rung.
@@ -22,7 +22,7 @@ from ontodex.types import Corpus, LabelSpace
 ENOUGH_DEV = 500  # dev documents that need no cross-validation
 _FOLDS = 5
 _GROWTH = 4  # times the documents of the rung below
-_SMALLEST = 1_000  # training documents of a rung
+_SMALLEST = 500  # training documents of a rung
 _HELD_OUT = 1_500  # dev documents ranked on lower rungs
 
 

@@ -1,7 +1,7 @@
 """The search: which trials, in which order, and what they decide.
 
 probe    every candidate with its defaults on the first rung: what it gives, what it costs; then
-         on the second: how its cost grows with the documents
+         on the second and the third: how its cost grows with the documents
 plan     the candidates that can be trained in full, and refitted, within the budget
 tune     alternatives of their settings, one at a time, on the largest rung that leaves time
 finish   the planned candidates on the last rung, then others that still fit
@@ -32,7 +32,9 @@ logger = logging.getLogger(__name__)
 MIN_GAIN = 0.001  # of nDCG@5: a setting that gives less is not changed
 _RESERVE = 0.05  # of the budget: for thresholds, saving and loading
 _SAFETY = 1.25  # estimates may be too low by this factor: other work slows a machine down
-_SECOND_PROBE = 0.25  # of the usable time, at most, for a system's trial on the second rung
+_FURTHER_PROBES = 2  # rungs above the first on which the growth of the cost is measured
+_PROBE_SHARE = 0.25  # of the usable time, at most, for such a trial of a system
+_TUNED_DOCUMENTS = 1_000  # at least, to judge a setting: fewer have another vocabulary
 
 
 @dataclass(frozen=True)
@@ -113,11 +115,13 @@ class Search:
                 self.left_out[system] = "no time was left to try it"
             else:
                 self.try_settings(system, {}, self.rungs[0])
-        if len(self.rungs) > 1 and self.rungs[1].documents > self.rungs[0].documents:
-            for trial in sorted(self.trials, key=lambda trial: -trial.ndcg):
-                cost = self.estimate(trial.system, {}, self.rungs[1])
-                if not trial.failure and cost <= _SECOND_PROBE * self.usable:
-                    self.try_settings(trial.system, {}, self.rungs[1])
+        best_first = sorted(self.trials, key=lambda trial: -trial.ndcg)
+        for rung in self.rungs[1 : 1 + _FURTHER_PROBES]:
+            if rung.documents > self.rungs[0].documents:  # folds are all of one size
+                for trial in best_first:
+                    cost = self.estimate(trial.system, {}, rung)
+                    if not trial.failure and cost <= _PROBE_SHARE * self.usable:
+                        self.try_settings(trial.system, {}, rung)
 
     def _plan(self) -> list[str]:
         """Return the systems to train in full, the best of each family first."""
@@ -216,8 +220,9 @@ class Search:
 
     def _choose_rung(self, system: str, share: float) -> Rung:
         """Return the largest rung on which a trial takes at most this time."""
-        fitting = [rung for rung in self.rungs if self.estimate(system, {}, rung) <= share]
-        return fitting[-1] if fitting else self.rungs[0]
+        enough = [rung for rung in self.rungs if rung.documents >= _TUNED_DOCUMENTS] or self.rungs
+        fitting = [rung for rung in enough if self.estimate(system, {}, rung) <= share]
+        return fitting[-1] if fitting else enough[0]
 
     def _try_alternative(
         self, system: str, settings: Table, rung: Rung, planned: Sequence[str]

@@ -25,10 +25,17 @@ from scipy.special import logit
 
 from ontodex.config import RESOLVED, build, check_range
 from ontodex.errors import ConfigError, RunError, UntrainedError
-from ontodex.features.languages import LANGUAGES, OWN, UNDETERMINED, list_names, to_code
+from ontodex.features.languages import (
+    LANGUAGES,
+    OWN,
+    UNDETERMINED,
+    get_dictionary_version,
+    list_names,
+    to_code,
+)
 from ontodex.features.token_config import CasedTokenConfig, TokenConfig, read_in_language
-from ontodex.features.tokens import find_doc_spans, tokenise_corpus
-from ontodex.io.files import write_text
+from ontodex.features.tokens import LemmaTable, find_doc_spans, tokenise_corpus
+from ontodex.io.files import read_lines, write_text
 from ontodex.io.json_schema import read_table
 from ontodex.io.tensors import TensorSpec, load_tensors, save_tensors
 from ontodex.models.baselines.name_trie import ConceptNames, Ints, Spelling, Stem
@@ -41,6 +48,7 @@ logger = logging.getLogger(__name__)
 
 Floats = NDArray[np.float64]
 
+_LEMMAS = "lemmas.tsv"
 _N_FEATURES = 14
 _SPECS = {
     "matched": TensorSpec(("labels",), "int", minimum=0, maximum=2**53),
@@ -210,6 +218,7 @@ class LexicalSystem:
     def __init__(self, config: LexicalConfig, *, device: str = "cpu") -> None:
         self.config = config
         self._loaded: _State | None = None
+        self._lemmas: LemmaTable = {}  # of the words of names
 
     @property
     def _state(self) -> _State:
@@ -219,7 +228,7 @@ class LexicalSystem:
 
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
         self.config = config = _set_languages(self.config, labels.ontology)
-        names, depth = _collect_names(labels, config)
+        names, depth = _collect_names(labels, config, self._lemmas)
         found = gather_evidence(train, names, config)
         right = _mark_correct(found, labels.gold(train))
         statistics = NameStatistics(
@@ -273,7 +282,8 @@ class LexicalSystem:
         `columns` has the old column of each label, -1 for a label that it does not know.
         """
         old, model = self._state, LexicalSystem(self.config)
-        names, depth = _collect_names(labels, self.config)
+        model._lemmas = self._lemmas
+        names, depth = _collect_names(labels, self.config, self._lemmas)
         statistics = NameStatistics(
             np.append(old.statistics.matched, 0)[columns],
             np.append(old.statistics.right, 0)[columns],
@@ -292,7 +302,7 @@ class LexicalSystem:
         occur is used, how often they are right or chosen is not.
         """
         self.config = _set_languages(self.config, labels.ontology)
-        names, depth = _collect_names(labels, self.config)
+        names, depth = _collect_names(labels, self.config, self._lemmas)
         found = gather_evidence(train, names, self.config)
         matched = np.bincount(found.columns, minlength=len(labels))
         found = found.take(is_known[found.columns])
@@ -312,6 +322,7 @@ class LexicalSystem:
         statistics, scorer = self._state.statistics, self._state.scorer
         counts = {"matched": statistics.matched, "right": statistics.right}
         save_tensors(folder, "lexical", counts | dataclasses.asdict(scorer))
+        _save_lemmas(folder, self._lemmas)
 
     @classmethod
     def load(cls, folder: Path, labels: LabelSpace, *, device: str = "cpu") -> Self:
@@ -326,12 +337,44 @@ class LexicalSystem:
         scorer = ProductRegression(**arrays)
         model = cls(build(LexicalConfig, table, "model"), device=device)
         statistics = NameStatistics(matched, right, labels.frequency, labels.n_docs)
-        names, depth = _collect_names(labels, model.config)
+        model._lemmas = _load_lemmas(folder)
+        names, depth = _collect_names(labels, model.config, model._lemmas)
         model._loaded = _State(labels, names, depth, statistics, scorer)
         return model
 
 
-def _collect_names(labels: LabelSpace, config: LexicalConfig) -> tuple[ConceptNames, Ints]:
+def _save_lemmas(folder: Path, lemmas: LemmaTable) -> None:
+    """Write the lemmas of the words of names: to find them, dictionaries of a million are read.
+
+    The first line has the version of the dictionaries, because texts are read with those at hand.
+    """
+    rows = [(tag, word, lemma) for tag, own in lemmas.items() for word, lemma in own.items()]
+    if rows:
+        lines = [get_dictionary_version(), *map("\t".join, rows)]
+        write_text(folder / _LEMMAS, "".join(f"{line}\n" for line in lines))
+
+
+def _load_lemmas(folder: Path) -> LemmaTable:
+    """Read what `_save_lemmas` wrote; nothing of an older run or of other dictionaries."""
+    path, lemmas = folder / _LEMMAS, LemmaTable()
+    lines = read_lines(path) if path.exists() else iter(())
+    _, version = next(lines, (0, ""))
+    if version != get_dictionary_version():
+        return lemmas
+    for number, line in lines:
+        cells = line.split("\t")
+        if len(cells) != 3:
+            raise RunError(
+                f"{path}:{number}: expected a language, a word and its lemma, not {line[:40]!r}",
+                hint="copy the run folder again, or train again",
+            )
+        lemmas.setdefault(cells[0], {})[cells[1]] = cells[2]
+    return lemmas
+
+
+def _collect_names(
+    labels: LabelSpace, config: LexicalConfig, lemmas: LemmaTable
+) -> tuple[ConceptNames, Ints]:
     """Return the names and the depth in the ontology of each label."""
     ontology = labels.ontology
     if ontology is None:
@@ -339,7 +382,8 @@ def _collect_names(labels: LabelSpace, config: LexicalConfig) -> tuple[ConceptNa
             "lexical needs an ontology: it searches for the names of its concepts",
             hint="give one with --ontology, or choose another --model",
         )
-    names = ConceptNames.of(ontology, labels.column, _read_names(ontology, config), config.spelling)
+    readings = _read_names(ontology, config)
+    names = ConceptNames.of(ontology, labels.column, readings, config.spelling, lemmas)
     shallowest, _ = compute_depths(ontology)
     concepts = [ontology.index.get(label, len(ontology)) for label in labels.ids]
     return names, np.append(shallowest, 0)[concepts].astype(np.int64)

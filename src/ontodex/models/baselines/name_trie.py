@@ -11,9 +11,10 @@ array step extends every open match by one token.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from ontodex.features.languages import STOP_WORDS
 from ontodex.features.token_config import TokenConfig
-from ontodex.features.tokens import Tokens, make_tokeniser
+from ontodex.features.tokens import LemmaTable, Tokens, make_tokeniser
 from ontodex.types import Ontology
 
 Stem = Literal["plural", "none"]
@@ -61,13 +62,15 @@ class Spelling:
         form = self.normalise(word)
         return forms.get(form, UNKNOWN) if form else SKIP
 
-    def make_normaliser(self, config: TokenConfig) -> Callable[[str], tuple[str, ...]]:
+    def make_normaliser(
+        self, config: TokenConfig, lemmas: LemmaTable | None = None
+    ) -> Callable[[str], tuple[str, ...]]:
         """Return a function from a text to the forms of its words, without skipped words.
 
         It computes each distinct word once, because the names of a vocabulary share most words.
         """
-        tokenise, normalise = make_tokeniser(config), cache(self.normalise)
-        return lambda text: tuple(form for form in map(normalise, tokenise(text)) if form)
+        tokenise, normalise = make_tokeniser(config, lemmas), cache(self.normalise)
+        return lambda text: tuple(filter(None, map(normalise, tokenise(text))))
 
 
 def strip_plural(word: str) -> str:
@@ -112,20 +115,25 @@ class NameTrie:
 
     def __init__(self, names: Sequence[Sequence[str]]) -> None:
         """Build the trie of `names`: sequences of forms, all different."""
-        words = dict.fromkeys(word for name in names for word in name)
+        words = dict.fromkeys(chain.from_iterable(names))
         self.forms: Mapping[str, int] = {word: number for number, word in enumerate(words)}
         self._width = max(len(self.forms), 1)
-        edges: dict[int, int] = {}
-        ends: dict[int, int] = {}
-        for number, name in enumerate(names):
-            node = 0
-            for word in name:
-                node = edges.setdefault(node * self._width + self.forms[word], len(edges) + 1)
-            ends[node] = number
-        self._keys = np.array(sorted(edges), dtype=np.int64)
-        self._nodes = np.array([edges[key] for key in self._keys.tolist()], dtype=np.int64)
-        self._name_at = np.full(len(edges) + 1, -1, dtype=np.int64)
-        self._name_at[list(ends)] = list(ends.values())
+        lengths = np.fromiter(map(len, names), np.int64, len(names))
+        starts = np.cumsum(lengths) - lengths
+        forms = np.fromiter(map(self.forms.__getitem__, chain.from_iterable(names)), np.int64)
+        node = np.zeros(len(names), np.int64)  # where each name has got to
+        keys, nodes, n_nodes = [_NONE], [_NONE], 1
+        for depth in range(int(lengths.max(initial=0))):  # all names take one step
+            longer = np.flatnonzero(lengths > depth)
+            steps = node[longer] * self._width + forms[starts[longer] + depth]
+            new, place = np.unique(steps, return_inverse=True)
+            node[longer] = n_nodes + place
+            keys.append(new)  # nodes rise with the depth, and so do their keys
+            nodes.append(n_nodes + np.arange(len(new)))
+            n_nodes += len(new)
+        self._keys, self._nodes = np.concatenate(keys), np.concatenate(nodes)
+        self._name_at = np.full(n_nodes, -1, dtype=np.int64)
+        self._name_at[node] = np.arange(len(names))
 
     def find(self, tokens: Tokens, spelling: Spelling) -> Matches:
         """Return every occurrence of a name, by row, start and falling length."""
@@ -217,22 +225,23 @@ class ConceptNames:
         column: Mapping[str, int],
         readings: Mapping[str, TokenConfig],
         spelling: Spelling,
+        lemmas: LemmaTable | None = None,
     ) -> ConceptNames:
         """Collect the names and synonyms of the concepts that have a column.
 
         `readings` has the language tags whose names are taken, and how the names of each are read.
+        `lemmas` are those of their words that are known; the others are added.
         """
-        normalise = {tag: spelling.make_normaliser(config) for tag, config in readings.items()}
+        normalise = {
+            tag: spelling.make_normaliser(config, lemmas) for tag, config in readings.items()
+        }
         owners: dict[tuple[str, ...], dict[int, bool]] = {}
-        for label, number in column.items():
-            if label not in ontology:
-                continue
-            for tag, name, is_preferred in _iterate_names(ontology, label, readings):
-                for variant in generate_variants(name):
-                    key = normalise[tag](variant)
-                    _add(owners, key, number, is_preferred)
-                    if len(key) == 2:  # "contract award" for "award of contract"
-                        _add(owners, key[::-1], number, is_preferred=False)
+        for number, tag, name, is_preferred in _iterate_names(ontology, column, list(readings)):
+            for variant in generate_variants(name):
+                key = normalise[tag](variant)
+                _add(owners, key, number, is_preferred)
+                if len(key) == 2:  # "contract award" for "award of contract"
+                    _add(owners, key[::-1], number, is_preferred=False)
         counts = [len(concepts) for concepts in owners.values()]
         pairs = [pair for concepts in owners.values() for pair in concepts.items()]
         return cls(
@@ -259,12 +268,23 @@ def _add(
 
 
 def _iterate_names(
-    ontology: Ontology, label: str, tags: Iterable[str]
-) -> Iterator[tuple[str, str, bool]]:
-    """Yield the language tag and text of each name of a concept, and True for a preferred name."""
-    i = ontology.index[label]
-    for tag in tags:
-        if tag in ontology.names and ontology.names[tag][i]:
-            yield tag, ontology.names[tag][i], True
-        if tag in ontology.synonyms:
-            yield from ((tag, synonym, False) for synonym in ontology.synonyms[tag][i])
+    ontology: Ontology, column: Mapping[str, int], tags: Sequence[str]
+) -> Iterator[tuple[int, str, str, bool]]:
+    """Yield (column, language tag, name, whether it is preferred) of every name of every concept.
+
+    Names become lists first: there may be a million, and a list is read fastest.
+    """
+    n = len(ontology)
+    sources = [
+        (tag, list(ontology.names.get(tag, [""] * n)), list(ontology.synonyms.get(tag, [()] * n)))
+        for tag in tags
+    ]
+    for label, number in column.items():
+        row = ontology.index.get(label)
+        if row is None:
+            continue
+        for tag, names, synonyms in sources:
+            if names[row]:
+                yield number, tag, names[row], True
+            for synonym in synonyms[row]:
+                yield number, tag, synonym, False
