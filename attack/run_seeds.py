@@ -39,8 +39,7 @@ def train_every_system(folder: Path) -> dict[str, Path]:
     """Train every registered system on a few documents; return the run folders by name."""
     small = tomllib.loads((TESTS / "small_settings.toml").read_text())
     encoder = {"encoder": str(_write_encoder(folder / "encoder")), "window": WINDOW}
-    made: dict[str, dict[str, Any]] = {}
-    made |= {name: encoder for name in MODELS if _reads_with_encoder(name)}
+    made = {name: _choose_known(name, encoder) for name in MODELS if _reads_with_encoder(name)}
     made["consensus"] = {"members": [str(folder / name) for name in MEMBERS]}
     plans = {name: (name, made.get(name, {})) for name in MODELS} | VARIANTS
     runs: dict[str, Path] = {}
@@ -62,6 +61,12 @@ def train_every_system(folder: Path) -> dict[str, Path]:
 def _reads_with_encoder(system: str) -> bool:
     settings = dataclasses.fields(find_model(system).Config)
     return any(one.name == "encoder" and one.metadata.get("path") for one in settings)
+
+
+def _choose_known(system: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that a system has."""
+    known = {one.name for one in dataclasses.fields(find_model(system).Config)}
+    return {name: value for name, value in settings.items() if name in known}
 
 
 def _shorten(settings: dict[str, Any]) -> dict[str, Any]:
