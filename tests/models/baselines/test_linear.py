@@ -70,6 +70,21 @@ def test_active_sets_find_the_solution_of_liblinear_on_all_documents(monkeypatch
         assert cosine > 0.99
 
 
+def test_training_never_converts_the_documents_to_columns(monkeypatch):
+    """It would take as long as scoring them for every job of labels."""
+    monkeypatch.setattr(linear, "_SMALL", 0)
+    rows, gold = make_data(300, 40, 4, 0)
+    converted, convert = [], csr_array.tocsc
+
+    def note(matrix, *args, **kwargs):
+        converted.append(matrix.shape)
+        return convert(matrix, *args, **kwargs)
+
+    monkeypatch.setattr(csr_array, "tocsc", note)
+    fit_classifiers(rows, gold, LinearConfig(workers=1))
+    assert converted == [gold.shape]
+
+
 def test_scores_are_weights_times_values_plus_the_bias_in_loops(model):
     rows = csr_array(model.features.transform(TEST))
     ranking = model._rank(TEST, len(LABELS))

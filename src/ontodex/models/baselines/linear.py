@@ -195,7 +195,8 @@ def fit_labels(rows: csr_array, gold: csr_array, config: LinearConfig, svc: Any)
 def _select_first(rows: csr_array, gold: csr_array, has: Mask, config: LinearConfig) -> Mask:
     """Return the first active sets (labels, documents): those with the label, as many that are
     nearest to its centroid, and the same random ones for every label."""
-    centroids = (gold.T @ rows).toarray()
+    # With `gold.T` as it is, by column, scipy would convert all documents for every job.
+    centroids = (csr_array(gold.T) @ rows).toarray()
     active = has.copy()
     for label, score in enumerate(_score(rows, centroids)):
         others = np.flatnonzero(~has[label])
