@@ -1,0 +1,14 @@
+"""The counts of docs/lab/code-shape.md."""
+
+from __future__ import annotations
+
+
+def test_a_run_of_shared_lines_is_one_pair_however_long_it_is(load, tmp_path):
+    """Ten shared lines are three runs of eight; imports and blank lines between them do not count."""
+    shared = [f"x{n} = {n}" for n in range(10)]
+    one, other = tmp_path / "one.py", tmp_path / "other.py"
+    one.write_text("\n".join(["import math", *shared[:5], "", *shared[5:], "a = 1"]))
+    other.write_text("\n".join(["b = 2", *shared]))
+    code_shape = load("code_shape")
+    assert code_shape.count_shared_runs([one, other]) == 1
+    assert code_shape.count_shared_runs([one, other], length=11) == 0
