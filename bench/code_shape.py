@@ -10,8 +10,9 @@ import ast
 import inspect
 import sys
 import threading
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import combinations
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -32,6 +33,19 @@ def function_lengths(path: Path) -> Iterator[int]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def count_shared_runs(paths: Iterable[Path], length: int = 8) -> int:
+    """Count the pairs of places that share a run of lines; imports and blank lines do not count."""
+    places: defaultdict[tuple[str, ...], list[tuple[Path, int]]] = defaultdict(list)
+    for path in paths:
+        lines = [line.strip() for line in path.read_text().splitlines()]
+        lines = [line for line in lines if line and not line.startswith(("import ", "from "))]
+        for start in range(len(lines) - length + 1):
+            places[tuple(lines[start : start + length])].append((path, start))
+    pairs = {pair for found in places.values() for pair in combinations(found, 2)}
+    # A longer run is one pair: it is counted where it starts.
+    return sum(((a, i - 1), (b, j - 1)) not in pairs for (a, i), (b, j) in pairs)
 
 
 def has_own_tests(module: Path) -> bool:
@@ -81,6 +95,7 @@ def print_tables() -> None:
             ["functions", f"{len(lengths):,}"],
             ["function length, p50 / p90 / max", " / ".join(map(str, percentiles))],
             ["longest file", f"{longest.relative_to(PACKAGE)}, {lines[longest]} lines"],
+            ["pairs of places that share eight lines", str(count_shared_runs(paths))],
             ["modules with a test file of their own", f"{sum(mirrored)} of {len(mirrored)}"],
         ],
         [["system", "settings"], *([name, str(n)] for name, n in settings.items())],

@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
+from attention_by_loops import attention_by_loops
 from ontodex.features.vocabulary import EncodedTexts
 from ontodex.models.attentionxml.config import AttentionXMLConfig
 from ontodex.models.attentionxml.network import AttentionXML, SharedReadOut
@@ -32,24 +33,12 @@ def h() -> torch.Tensor:
     return torch.randn(2, 4, 6, dtype=torch.double, generator=torch.Generator().manual_seed(1))
 
 
-def attention_by_loops(h: torch.Tensor, queries: torch.Tensor) -> torch.Tensor:
-    """Eq. 4 with no tensor algebra: the m of each document and label."""
-    out = torch.zeros(len(h), len(queries), h.shape[2], dtype=h.dtype)
-    for n in range(len(h)):
-        steps = range(int(LENGTHS[n]))
-        for label, query in enumerate(queries):
-            powers = [math.exp(float(h[n, t] @ query)) for t in steps]
-            for t in steps:
-                out[n, label] += powers[t] / sum(powers) * h[n, t]
-    return out
-
-
 @pytest.mark.parametrize("layers", [(2,), (5, 2)])
 def test_projecting_tokens_first_is_the_paper_with_its_layers_after_attention(h, layers):
     """W1 (sum a h) + b = sum a (W1 h + b), then Eq. 5 with one read-out for all labels, with one
     fully connected layer and with two."""
     read_out = SharedReadOut(AttentionXMLConfig(hidden=3, layers=layers), 5).double()
-    z = attention_by_loops(h, read_out.queries.detach())
+    z = attention_by_loops(h, read_out.queries.detach(), LENGTHS)
     for layer in [read_out.project, *read_out.deeper.each]:
         weight, bias = layer.get_parameter("weight"), layer.get_parameter("bias")
         z = torch.relu(z @ weight.T + bias)
