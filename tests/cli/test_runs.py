@@ -123,9 +123,10 @@ def test_a_language_without_names_is_warned_of(folder, tmp_path):
         done = CliRunner().invoke(app, [*words, "--language", "xx"])
         assert done.exit_code == 0
         assert (
-            "xx: not one of the ontology, whose names are in German (de), English (en)\n"
-            in done.stderr
-        )
+            "warning: --language xx: not one of the ontology, whose names are in German (de), "
+            "English (en)\n"
+        ) in done.stderr
+        assert "ontodex: " not in done.stderr
     done = CliRunner().invoke(app, ["suggest", str(folder), "trout", "--language", "de"])
     assert done.stderr == ""
 

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from ontodex.corpora.open import write_docs
 from ontodex.errors import ConfigError, RunError
 from ontodex.runs.evaluate import evaluate
 from ontodex.runs.hub import pull_run, push_run
 from ontodex.runs.recipe import train
+from ontodex.runs.retrain import open_sources
 from ontodex.runs.run import load
 from ontodex.types import Corpus, Doc
 
@@ -122,3 +124,33 @@ def test_offline_what_is_not_cached_is_one_sentence(run, tmp_path):
         push_run(run, "ada/trout")
     assert not (tmp_path / "fetched").exists()
     assert not [path for path in run.parent.iterdir() if path.name.startswith(".")]
+
+
+def test_the_paths_of_the_corpora_stay_at_home(tmp_path):
+    paths = {}
+    for name in ("train", "dev"):
+        paths[name] = tmp_path / f"secret-{name}.jsonl"
+        write_docs(DOCS, paths[name], "jsonl")
+    out = tmp_path / "run"
+    train("knn", train=paths["train"], dev=paths["dev"], out=out)
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["train"]["path"] == str(paths["train"])
+    push_run(out, str(tmp_path / "shared"))
+    published = (path for path in (tmp_path / "shared").rglob("*") if path.is_file())
+    assert [path for path in published if b"secret" in path.read_bytes()] == []
+    pushed = json.loads((tmp_path / "shared" / "manifest.json").read_text())
+    del manifest["train"]["path"], manifest["dev"]["path"]
+    assert pushed == manifest
+
+
+def test_a_pulled_run_names_no_file_that_retraining_would_read(run, tmp_path):
+    push_run(run, str(tmp_path / "shared"))
+    place = tmp_path / "shared" / "manifest.json"
+    manifest = json.loads(place.read_text())
+    manifest["train"]["path"] = manifest["dev"]["path"] = "/etc/passwd"
+    place.write_text(json.dumps(manifest))
+    fetched = pull_run(str(tmp_path / "shared"), tmp_path / "fetched")
+    assert "passwd" not in (fetched / "manifest.json").read_text()
+    with pytest.raises(RunError, match="does not record the path") as refused:
+        open_sources(load(fetched))
+    assert "--train" in refused.value.hint

@@ -96,6 +96,11 @@ def print_error(message: str, hint: str = "") -> None:
         typer.echo(f"  try: {hint}", err=True)
 
 
+def print_warning(message: str) -> None:
+    """Print what the user should know; the command goes on."""
+    typer.echo(f"warning: {message}", err=True)
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         typer.echo(__version__)
@@ -160,12 +165,12 @@ def warn_missing_language(language: str | None, ontology: Ontology | None) -> No
     if language is None:
         return
     if ontology is None:
-        print_error(
-            f"--language {language}: this run has no ontology, so ids are shown instead of names"
-        )
+        problem = "this run has no ontology, so ids are shown instead of names"
+        print_warning(f"--language {language}: {problem}")
     elif match_tag(language, ontology.names) is None:
         known = ", ".join(map(describe_tag, sorted(ontology.names))) or "none"
-        print_error(f"--language {language}: not one of the ontology, whose names are in {known}")
+        problem = f"not one of the ontology, whose names are in {known}"
+        print_warning(f"--language {language}: {problem}")
 
 
 def print_answer(value: Any, as_json: bool, text: Callable[[], str]) -> None:

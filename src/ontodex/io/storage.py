@@ -58,17 +58,24 @@ def list_files(location: str) -> list[StoredFile]:
 
 
 def find_files(pattern: str) -> list[StoredFile]:
-    """Return the files that match a pattern; names are relative to its part before any wildcard."""
+    """Return the files that match a pattern; names are relative to its part before any wildcard.
+
+    Names with a part that begins with a dot are left out, `..` among them.
+    """
     first = min(pattern.find(mark) for mark in "*?[" if mark in pattern)
     root = pattern[: pattern.rfind("/", 0, first) + 1]
     if not is_remote(pattern):
         paths = (path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path))
-        return sorted(_describe_local(path, os.path.relpath(path, root or ".")) for path in paths)
+        files = [_describe_local(path, os.path.relpath(path, root or ".")) for path in paths]
+        return sorted(file for file in files if not _is_hidden(file.name))
     system, path = _open_system(pattern)
     details = system.glob(path, detail=True)
     above = len(_open_system(root)[1].rstrip("/")) + 1
-    files = {path: info for path, info in details.items() if info["type"] == "file"}
-    return sorted(_describe_remote(system, path, files[path], path[above:]) for path in files)
+    return sorted(
+        _describe_remote(system, path, info, path[above:])
+        for path, info in details.items()
+        if info["type"] == "file" and not _is_hidden(path[above:])
+    )
 
 
 def read_texts(location: str) -> dict[str, str]:
@@ -122,7 +129,10 @@ def _temporary_file(location: str) -> Iterator[Path]:
 
 
 def remove(location: str) -> None:
-    """Remove a folder and everything in it, if it is there."""
+    """Remove a file, or a folder and everything in it, if it is there."""
+    if os.path.isfile(location):
+        os.remove(location)
+        return
     if not is_remote(location):
         shutil.rmtree(location, ignore_errors=True)
         return

@@ -1,11 +1,12 @@
 """Publish run folders and fetch them: on the Hugging Face Hub, or in a folder that people share.
 
-push   run folder ─ verified ─ without examples and logs ─ model card ─ repository or folder
-pull   repository or folder ─ files of a run only ─ verified ─ run folder
+push   run folder ─ verified ─ without examples, logs and paths ─ model card ─ repository or folder
+pull   repository or folder ─ files of a run only ─ verified ─ without paths ─ run folder
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -62,7 +63,7 @@ def pull_run(source: str, out: str | Path, *, revision: str | None = None) -> Pa
         raise RunError(f"{folder}: there is no such folder")
     with replace_folder(out) as temporary:
         _copy_files(folder, temporary)
-        verify_folder(temporary)
+        _forget_paths(temporary, verify_folder(temporary))
     return out
 
 
@@ -80,7 +81,22 @@ def _as_folder(place: str) -> Path | None:
 
 def _write_published(run: Path, about: dict[str, Any], target: str, folder: Path) -> None:
     _copy_files(run, folder)
+    _forget_paths(folder, about)
     write_text(folder / CARD, write_model_card(run, about, target))
+
+
+def _forget_paths(folder: Path, about: dict[str, Any]) -> None:
+    """Remove the paths of the corpora from the manifest of a run.
+
+    They tell others about a machine, and `learn --retrain` would read whatever file a stranger's
+    manifest names. The manifest is not among the files with digests, so the run stays valid.
+    """
+    known = {name: about[name] for name in ("train", "dev") if about.get(name) is not None}
+    plain = {
+        name: {key: value for key, value in documents.items() if key != "path"}
+        for name, documents in known.items()
+    }
+    write_text(folder / "manifest.json", json.dumps({**about, **plain}, indent=1) + "\n")
 
 
 def _copy_files(source: Path, target: Path) -> None:

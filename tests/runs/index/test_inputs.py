@@ -85,3 +85,66 @@ def test_a_corpus_folder_is_one_input(tmp_path):
     (tmp_path / "texts" / "a.txt").write_text("trout")
     (tmp_path / "texts" / "a.key").write_text("fish")
     assert names_of(tmp_path / "texts") == ["texts"]
+
+
+def test_no_part_is_written_outside_of_its_folder(folder):
+    (folder / "secret.jsonl").write_text("x")
+    (folder / "more" / "deep").mkdir()
+    for pattern in (f"{folder}/*/../secret.jsonl", f"{folder}/mor[e]/deep/../../*.jsonl"):
+        with pytest.raises(DataError, match="cannot go up"):
+            names_of(pattern)
+    assert names_of(f"{folder}/more/../*.jsonl") == ["secret"]
+    assert names_of(f"{folder}/more/../secret.jsonl") == ["secret"]
+
+
+def test_a_name_that_would_be_hidden_is_refused(folder):
+    (folder / ".jsonl").write_text("x")
+    for name in (".hidden.csv", ".jsonl", "more/.part.csv.gz"):
+        with pytest.raises(DataError, match="no part can have the name"):
+            names_of(folder / name)
+    with pytest.raises(DataError, match="no file matches"):
+        names_of(f"{folder}/.*.csv")
+
+
+def test_hostile_keys_of_an_object_store_are_left_out(tmp_path):
+    fsspec = pytest.importorskip("fsspec")
+    system = fsspec.filesystem("memory")
+    for key in ("a.jsonl", "../a.jsonl", "x/../../b.jsonl", "x/.c.jsonl"):
+        system.store[f"/keys/{key}"] = system.store.get("/keys/a.jsonl") or _put(system)
+    try:
+        assert names_of("memory://keys") == ["a"]
+        assert names_of("memory://keys/**") == ["a"]
+    finally:
+        system.store.clear()
+
+
+def _put(system):
+    system.pipe_file("/keys/a.jsonl", b"{}")
+    return system.store["/keys/a.jsonl"]
+
+
+def test_a_list_that_names_itself_is_refused(folder, tmp_path):
+    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
+    one.write_text(f"@{one}\n")
+    with pytest.raises(DataError, match=r"one\.txt: this list names itself"):
+        names_of(f"@{one}")
+    one.write_text(f"{folder}/a.xml.gz\n@{two}\n")
+    two.write_text(f"@{tmp_path}/./one.txt\n")
+    with pytest.raises(DataError, match=r"one\.txt: this list names itself"):
+        names_of(f"@{one}")
+    two.write_text(f"{folder}/b.xml.gz\n")
+    assert names_of(f"@{one}", f"@{two}", f"@{one}") == ["a", "b"]
+
+
+def test_lists_in_lists_have_an_end(folder, tmp_path):
+    def write(count: int) -> str:
+        for number in range(count):
+            (tmp_path / f"{number}.txt").write_text(f"@{tmp_path}/{number + 1}.txt\n" * 10)
+        (tmp_path / f"{count}.txt").write_text(f"{folder}/a.xml.gz\n")
+        return f"@{tmp_path}/0.txt"
+
+    assert names_of(write(15)) == ["a"]
+    with pytest.raises(DataError, match="is a list in 16 others"):
+        names_of(write(16))
+    with pytest.raises(DataError, match="is a list in 16 others"):
+        names_of(write(2_000))

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import gzip
+import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from index_jobs import DOCS, lines, read_folder, write_input
+from ontodex.corpora.field_mapping import NO_MAPPING
 from ontodex.corpora.open import write_docs
-from ontodex.errors import ConfigError, DataError
+from ontodex.errors import ConfigError, DataError, RunError
+from ontodex.runs.index import shard
+from ontodex.runs.index.block import Task
+from ontodex.runs.index.inputs import find_inputs
 from ontodex.runs.index.job import IndexResult, index_documents
 from ontodex.runs.index.merge import merge_parts
-from ontodex.runs.index.resume import PartsFolder
+from ontodex.runs.index.resume import JobPlan, PartsFolder
 from ontodex.types import Doc
 
 DELETED = b"<PMID Version='1'>1</PMID><PMID>5</PMID><PMID>77</PMID>"
@@ -103,3 +110,76 @@ def test_options_for_parts_are_refused_for_a_table(run, pubmed, tmp_path):
             index_documents(run.folder, pubmed, tmp_path / "out.csv", **options)
     with pytest.raises(ConfigError, match="which table"):
         index_documents(run.folder, pubmed, tmp_path / "out", merge="current.txt")
+
+
+def index_two(run, folder: Path, out: Path, **more: object) -> IndexResult:
+    table = out.with_suffix(".jsonl")
+    return index_documents(run.folder, folder, out, merge=table, workers=1, block=2, **more)
+
+
+def index_until(
+    task: Task, source: Path, out: Path, place: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Do what a worker does for an input, up to a call at which it is killed."""
+
+    def kill(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    plan = JobPlan(**json.loads((out / "job.json").read_text()))
+    (found,) = find_inputs([str(source)])
+    settings = shard.ShardTask(task, plan, PartsFolder(str(out)), NO_MAPPING)
+    with monkeypatch.context() as patch:
+        patch.setattr(place, name, kill)
+        with pytest.raises(KeyboardInterrupt):
+            shard.index_slice(settings, shard.Slice(found))
+
+
+def test_a_part_that_a_killed_job_replaced_is_not_merged_as_the_old_one(
+    run, task, tmp_path, monkeypatch
+):
+    """The kill comes after the new part, before its record; then the input is left out."""
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    write_input(folder / "a.jsonl", DOCS[:4])
+    write_input(folder / "b.jsonl", DOCS[4:6])
+    assert index_two(run, folder, out).documents == 6
+    write_input(folder / "a.jsonl", DOCS[:2])
+
+    index_until(task, folder / "a.jsonl", out, PartsFolder, "write_record", monkeypatch)
+    late = datetime.now(UTC) + timedelta(days=1)
+    with pytest.raises(RunError, match=r"a\.parquet: a killed job did not finish this part"):
+        index_two(run, folder, out, since=late)
+    assert index_two(run, folder, out).documents == 4
+    assert [row["id"] for row in lines(tmp_path / "out.jsonl")] == [
+        doc.id for doc in (*DOCS[:2], *DOCS[4:6])
+    ]
+    assert index_two(run, folder, out, since=late).documents == 0
+    assert len(lines(tmp_path / "out.jsonl")) == 4
+
+
+def test_a_kill_before_the_new_part_leaves_the_input_to_be_indexed(
+    run, task, tmp_path, monkeypatch
+):
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    write_input(folder / "a.jsonl", DOCS[:4])
+    index_two(run, folder, out)
+    write_input(folder / "a.jsonl", DOCS[:2])
+
+    index_until(task, folder / "a.jsonl", out, shard, "_write_part", monkeypatch)
+    late = datetime.now(UTC) + timedelta(days=1)
+    with pytest.raises(RunError, match="did not finish"):
+        index_two(run, folder, out, since=late)
+    assert index_two(run, folder, out).documents == 2
+
+
+def test_rejects_of_an_input_that_was_corrected_are_removed(run, tmp_path):
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    path = write_input(folder / "a.jsonl", DOCS[:2])
+    path.write_text(path.read_text() + "no JSON\n")
+    assert index_two(run, folder, out).rejected == 1
+    assert len(lines(out / "rejects" / "a.jsonl")) == 1
+    write_input(path, DOCS[:3])
+    assert index_two(run, folder, out).rejected == 0
+    assert not (out / "rejects" / "a.jsonl").exists()

@@ -23,6 +23,7 @@ _PACKED = r"(?:\.(?:gz|xz|bz2))?$"
 # Of a folder, these files are read; beside them there may be checksums and notes.
 _READ = re.compile(rf"\.(?:xml|jsonl|ndjson|csv|tsv|parquet){_PACKED}")
 _ENDING = re.compile(rf"(?:\.(?:xml|jsonl|ndjson|json|csv|tsv|parquet|txt|svm|npz))?{_PACKED}")
+_MAX_LISTS = 16  # lists in lists
 _FOLDER_FORMATS = ("corpus", "annif-folder")  # a folder that is one input, not many
 
 
@@ -37,13 +38,14 @@ class Input(NamedTuple):
 
 def find_inputs(sources: Sequence[str], since: datetime | None = None) -> list[Input]:
     """Return the inputs that `sources` name, by name; with `since`, those modified from then on."""
-    files = [file for source in sources for file in _find(source)]
+    read: set[str] = set()
+    files = [file for source in sources for file in _find(source, read)]
     if since is not None:
         since = since if since.tzinfo else since.replace(tzinfo=UTC)
         files = [file for file in files if file.modified >= since]
     found: dict[str, Input] = {}
     for file in files:
-        name = _ENDING.sub("", file.name)
+        name = _name_part(file)
         given = Input(name, _locate(file.location), file.size, file.version)
         if (other := found.setdefault(name, given)) != given:
             raise ConfigError(
@@ -53,19 +55,34 @@ def find_inputs(sources: Sequence[str], since: datetime | None = None) -> list[I
     return [found[name] for name in sorted(found)]
 
 
+def _name_part(file: StoredFile) -> str:
+    """Return the name of the part of a file: a path inside of the folder of parts."""
+    name = _ENDING.sub("", file.name)
+    if any(part.startswith(".") or not part for part in name.split("/")):
+        raise DataError(
+            f"{file.location}: no part can have the name {name!r}",
+            hint="rename the file so that no part of its name is empty or begins with a dot",
+        )
+    return name
+
+
 def _locate(location: str) -> str:
     return location if is_remote(location) else os.path.abspath(location)
 
 
-def _find(source: str) -> list[StoredFile]:
-    """Return the files of one argument."""
+def _find(source: str, read: set[str], lists: tuple[str, ...] = ()) -> list[StoredFile]:
+    """Return the files of one argument; `lists` are the lists that it is in, `read` all lists."""
     if source.startswith("@"):
-        lines = (line.strip() for _, line in read_lines(Path(source[1:])))
-        return [file for line in lines if line for file in _find(line)]
+        return _read_list(source[1:], read, lists)
     if not is_remote(source) and os.path.isdir(source) and _is_corpus(Path(source)):
         return [_describe_folder(source)]
     files = list_files(source)
     if not files and any(mark in source for mark in "*?["):
+        if ".." in re.split(r"[*?\[]", source, maxsplit=1)[1].split("/"):
+            raise DataError(
+                f"{source}: a pattern cannot go up (..) behind a wildcard",
+                hint="write the way up before the wildcard, or name the folders one by one",
+            )
         files = find_files(source)
         if not files:
             raise DataError(f"{source}: no file matches this pattern")
@@ -80,6 +97,21 @@ def _find(source: str) -> list[StoredFile]:
     if not files:
         raise DataError(f"{source}: there is no such file or folder")
     return files
+
+
+def _read_list(path: str, read: set[str], lists: tuple[str, ...]) -> list[StoredFile]:
+    """Return the files that a list names; nothing for one that another argument named before."""
+    place = os.path.realpath(path)
+    if place in lists or len(lists) == _MAX_LISTS:
+        wrong = "names itself" if place in lists else f"is a list in {_MAX_LISTS} others"
+        raise DataError(
+            f"this list {wrong}", path=Path(path), hint="remove the line with @ that leads to it"
+        )
+    if place in read:
+        return []
+    read.add(place)
+    lines = (line.strip() for _, line in read_lines(Path(path)))
+    return [file for line in lines if line for file in _find(line, read, (*lists, place))]
 
 
 def _is_corpus(folder: Path) -> bool:

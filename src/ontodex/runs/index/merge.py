@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ontodex.errors import DataError
-from ontodex.io.storage import store_file
+from ontodex.errors import DataError, RunError
+from ontodex.io.storage import join, store_file
 from ontodex.runs.index.resume import PartRecord, PartsFolder
 from ontodex.runs.index.table import read_stored, write_table
 
@@ -30,6 +30,8 @@ def merge_parts(
     rows of one block.
     """
     ledger = folder.read_ledger()
+    if names is None:
+        _check_finished(folder, to, ledger)
     records = [ledger[name] for name in ledger if names is None or name in names]
     for record in records:
         if not record.has_ids and len(records) > 1:
@@ -38,6 +40,16 @@ def merge_parts(
     with store_file(out) as path:
         write_table(_read_current(folder, to, records, current), path)
     return sum(int((~mask).sum()) for mask in current.values())
+
+
+def _check_finished(folder: PartsFolder, to: str, ledger: Collection[str]) -> None:
+    """Raise a RunError for a part that a killed job replaced without finishing it."""
+    for part in sorted(folder.list_parts()):
+        if part.removesuffix(f".{to}") not in ledger:
+            raise RunError(
+                f"{join(folder.location, 'parts', part)}: a killed job did not finish this part",
+                hint="index its input again, without --since, or remove the part",
+            )
 
 
 def no_ids_error(location: str) -> DataError:

@@ -2,7 +2,8 @@
 
     OUT/job.json            the plan: run and settings, which are the same for all parts
     OUT/parts/NAME.parquet  the rows of one input
-    OUT/ledger/NAME.json    the input of that part, written after the part
+    OUT/ledger/NAME.json    the input of that part, written after the part; that of an older
+                            version is removed before it
     OUT/rejects/NAME.jsonl  the records of the input that were not admitted, with reasons
     OUT/work/KEY/           000017.arrow, a finished block of an input that is not finished
 
@@ -22,7 +23,7 @@ from typing import Any
 from ontodex import __version__
 from ontodex.errors import RunError
 from ontodex.io.files import write_text
-from ontodex.io.storage import fetch_file, join, list_files, read_texts, store_file
+from ontodex.io.storage import fetch_file, join, list_files, read_texts, remove, store_file
 from ontodex.runs.index.inputs import Input
 
 LEAVE = "choose another OUT, or remove that one and what is beside it"
@@ -123,8 +124,21 @@ class PartsFolder:
 
     def write_record(self, record: PartRecord) -> None:
         """Write what the ledger says about a part. From then on it is finished."""
-        place = join(self.location, "ledger", f"{record.input}.json")
-        write_json(place, asdict(record))
+        write_json(self._record(record.input), asdict(record))
+
+    def drop_record(self, input: Input) -> None:
+        """Remove what the ledger says about the part of an earlier version of an input.
+
+        The part is about to be replaced. After a kill before the new record is written, the part
+        has none, so that nobody takes it for what the old record says.
+        """
+        found = read_json(self._record(input.name))
+        present = {"size": input.size, "version": input.version, "ontodex": __version__}
+        if found is not None and any(found.get(key) != value for key, value in present.items()):
+            remove(self._record(input.name))
+
+    def _record(self, name: str) -> str:
+        return join(self.location, "ledger", f"{name}.json")
 
     def claim(self, plan: JobPlan) -> None:
         """Record the plan, or make sure that it is the one with which the folder was begun."""

@@ -19,7 +19,7 @@ from ontodex.corpora.open import DocReader, read_docs
 from ontodex.errors import DataError
 from ontodex.io.captured_warnings import capture_warnings
 from ontodex.io.files import open_atomic
-from ontodex.io.storage import fetch_file, get_name, is_remote, join, list_files, store_file
+from ontodex.io.storage import fetch_file, get_name, is_remote, join, list_files, remove, store_file
 from ontodex.runs.documents import choose_mapping
 from ontodex.runs.index.admission import Admission
 from ontodex.runs.index.block import Task, compute_block
@@ -100,13 +100,14 @@ def _index(shard: ShardTask, slice: Slice, path: Path, warnings: list[str]) -> N
         if not set(names) <= {file.name for file in list_files(work)}:
             return  # another worker computes them, and it will write the part
         rejects.seek(0)
+        shard.folder.drop_record(slice.input)
         _write_part(shard, slice.input, names)
+        listed = shard.folder.rejects(slice.input.name)
         if admission.n_rejected:
-            with (
-                store_file(shard.folder.rejects(slice.input.name)) as file,
-                open_atomic(file) as sink,
-            ):
+            with store_file(listed) as file, open_atomic(file) as sink:
                 sink.writelines(rejects)
+        else:
+            remove(listed)  # those of an earlier version of the input
         shard.folder.write_record(_describe(shard, slice.input, reader, admission, warnings))
 
 
