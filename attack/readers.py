@@ -230,6 +230,8 @@ def fuzz(seconds: float, seed: int, folder: Path, out: Path) -> None:
         before = len(coverage.seen)
         with coverage.trace():
             problem = _try(kind, path, format)
+        if problem is not None and problem[0] in ("time-out", "slow"):
+            problem = _try(kind, path, format)  # tracing takes time too
         if len(coverage.seen) > before:
             own.append(files)
         result.tried += 1

@@ -304,8 +304,8 @@ def match_all() -> None:
     for number, (which, beginning, part, end) in enumerate(map(json.loads, sys.stdin)):
         pattern, is_bytes, methods = patterns[which]
         # Quadratic matching of n parts takes n^2 steps of the length of a part.
-        number = int(SIZE * min(len(part) ** -0.5, LONGEST / len(part)))
-        text = beginning + part * number + end
+        times = int(SIZE * min(len(part) ** -0.5, LONGEST / len(part)))
+        text = beginning + part * times + end
         for method in methods:
             print(number, flush=True)
             match = getattr(pattern, method)
