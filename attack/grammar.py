@@ -7,9 +7,10 @@ of several files, and binary ones, are written by ontodex itself. `Source.record
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ontodex.corpora.open import write_docs
@@ -173,6 +174,10 @@ def _cell(r: Source, mark: str = ",") -> str:
     return '"' + text.replace('"', '""') + '"' if mark == "," and r.random() < 0.5 else text
 
 
+def _address(r: Source) -> str:
+    return r.choice(("<http://e/%s>", "http://e/%s")) % _id(r)
+
+
 def _sparse(r: Source) -> str:
     labels = ",".join(str(r.randrange(4)) for _ in range(r.randrange(3)))
     return labels + "".join(
@@ -196,7 +201,7 @@ CORPORA: dict[str, Callable[[Source], bytes]] = {
     "annif-csv": lambda r: _lines(
         r, lambda r: f"{_cell(r)},<http://e/{_id(r)}> <http://e/{_id(r)}>", "text,subject_uris\n"
     ),
-    "annif-tsv": lambda r: _lines(r, lambda r: f"{_text(r)}\t<http://e/{_id(r)}> <http://e/1>"),
+    "annif-tsv": lambda r: _lines(r, lambda r: f"{_text(r)}\t{_address(r)} {_address(r)}"),
     "xmc": lambda r: _lines(r, _sparse, f"{r.randrange(1, 6)} 6 4\n"),
     "libmultilabel-svm": lambda r: _lines(r, _sparse),
     "fasttext": lambda r: _lines(r, lambda r: f"__label__{_id(r)} __label__{_id(r)} {_text(r)}"),
@@ -208,6 +213,7 @@ WRITTEN = {
     "corpus": "folder", "parquet": "docs.parquet", "pecos-npz": "X.a.npz", "annif-folder": "folder",
     "attentionxml": "a_texts.txt", "xmc-matrix": "a_X_Xf.txt",
 }  # fmt: skip
+FEATURES = ("pecos-npz", "xmc-matrix")  # formats that store features instead of texts
 
 _TURTLE = (
     "@prefix skos: <http://www.w3.org/2004/02/skos/core#> .\n"
@@ -371,7 +377,7 @@ def generate_corpus(format: str, r: Source, folder: Path) -> Files:
         return files
     docs = [
         Doc(str(i), {"text": "x" + _text(r)}, labels=tuple({_id(r), _id(r)}))
-        if format not in ("pecos-npz", "xmc-matrix")
+        if format not in FEATURES
         else Doc(str(i), labels=("0", "2"), features={r.randrange(5): 1.0, 5: r.random()})
         for i in range(3)
     ]
@@ -402,28 +408,30 @@ def read_files(target: Path) -> Files:
     return {file.name: file.read_bytes() for file in (target, *beside)}
 
 
-def make_benign(kind: str, format: str, size: int, folder: Path) -> bytes:
-    """Return a valid file of about `size` bytes, as a user has it."""
-    target = folder / "benign"
-    if kind == "corpus":
-        if format not in ("eurlex57k", "xmc", "libmultilabel-svm"):
-            texts = ("some words about rain and rivers " * 6).strip()
-            docs = (
-                Doc(str(i), {"text": texts}, labels=(f"{i % 97}", "7")) for i in range(size // 250)
-            )
-            write_docs(docs, target, format)
-            return target.read_bytes()
-        return CORPORA[format](Source(1, records=size // 60))
-    if ONTOLOGY_FORMATS[format].write is not None:
-        concepts = (
-            Concept(
-                f"http://e/c{i}",
-                {"en": f"Name of {i}"},
-                {"en": [f"synonym {i}"]},
-                [f"http://e/c{i // 8}"] if i else [],
-            )
-            for i in range(size // 120)
-        )
-        write_ontology(build_ontology(concepts), target, format)
-        return target.read_bytes()
-    return ONTOLOGIES[format](Source(1, records=size // 80))
+def make_benign(kind: str, format: str, size: int, folder: Path) -> Files:
+    """Return valid files of about `size` bytes, as a user has them."""
+    with TemporaryDirectory(dir=folder) as name:
+        target = Path(name) / WRITTEN.get(format, "benign")
+        if kind == "corpus" and format not in ("eurlex57k", "xmc", "libmultilabel-svm"):
+            write_docs(_make_docs(format, size), target, format)
+        elif kind == "ontology" and ONTOLOGY_FORMATS[format].write is not None:
+            write_ontology(build_ontology(_make_concepts(size)), target, format)
+        else:
+            grammars = CORPORA if kind == "corpus" else ONTOLOGIES
+            target.write_bytes(grammars[format](Source(1, records=size // 70)))
+        return read_files(target)
+
+
+def _make_docs(format: str, size: int) -> Iterator[Doc]:
+    if format in FEATURES:
+        for i in range(size // 50):
+            yield Doc(str(i), labels=(str(i % 97), "7"), features={i % 89: 1.0, 90: 0.5})
+    text = ("some words about rain and rivers " * 6).strip()
+    for i in range(size // 250 if format not in FEATURES else 0):
+        yield Doc(str(i), {"text": text}, labels=(f"{i % 97}", "7"))
+
+
+def _make_concepts(size: int) -> Iterator[Concept]:
+    for i in range(size // 120):
+        parents = [f"http://e/c{i // 8}"] if i else []
+        yield Concept(f"http://e/c{i}", {"en": f"Name of {i}"}, {"en": [f"synonym {i}"]}, parents)

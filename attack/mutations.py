@@ -1,6 +1,7 @@
 """Change files: a few bytes or tokens, or a small file made large in a hostile way.
 
-mutate      one to four changes of bytes, tokens, lines, numbers or blocks
+mutate      one to four changes of bytes, tokens, lines, numbers or blocks; a part repeated up to
+            the size of a small file, with an end that does not fit, which slow patterns are slow at
 inflate     a token repeated, a record copied with some of its words counted, brackets nested
 """
 
@@ -27,6 +28,11 @@ TOKENS = (
 )  # fmt: skip
 
 
+SMALL = 2**16  # bytes of a small file
+# What many patterns cannot match after a repeated part.
+ENDS = (b"", b"\0", b" <", b"\n\0", b"x", b"\n", b" \0\n")
+
+
 def mutate(files: Files, r: Random, other: bytes) -> Files:
     """Return the files with one to four changes in one of them; `other` is spliced in at times."""
     name = r.choice(list(files))
@@ -35,7 +41,7 @@ def mutate(files: Files, r: Random, other: bytes) -> Files:
         data = r.choice(MUTATIONS)(data, r, other)
     if r.random() < 0.03:
         data = gzip.compress(data)[: r.choice((None, -4, 12))]
-    return {**files, name: data[:65536]}
+    return {**files, name: data[:SMALL]}
 
 
 def _spot(data: bytes, r: Random) -> tuple[int, int]:
@@ -81,6 +87,14 @@ def _move_line(data: bytes, r: Random, other: bytes) -> bytes:
     return b"\n".join(lines)
 
 
+def _pump(data: bytes, r: Random, other: bytes) -> bytes:
+    start, stop = _spot(data, r)
+    part = data[start:stop] if data[start:stop] and r.random() < 0.7 else r.choice(TOKENS)
+    rest = r.choice((data[stop:], b"", b"\n" + data[stop:]))
+    number = r.choice((30, (SMALL - start) // len(part)))
+    return data[:start] + part * number + r.choice(ENDS) + rest
+
+
 _NUMBER = re.compile(rb"\d+")
 
 
@@ -93,7 +107,9 @@ def _change_number(data: bytes, r: Random, other: bytes) -> bytes:
     return data[: match.start()] + new + data[match.end() :]
 
 
-MUTATIONS = (_delete, _insert, _insert, _flip, _repeat, _splice, _cut, _move_line, _change_number)
+MUTATIONS = (
+    *(_delete, _insert, _insert, _flip, _repeat, _splice, _cut, _move_line, _change_number, _pump),
+)
 
 _PIECE = re.compile(rb"<[^<>\s]*|\w+|\s+|.", re.DOTALL)
 _WORD = re.compile(rb"[^\W\d_]\w*")
@@ -108,7 +124,8 @@ def inflate(data: bytes, size: int, r: Random) -> Iterator[tuple[str, bytes]]:
         width = r.choice((1, 1, 2, 3))
         unit = b"".join(pieces[at : at + width]) or b" "
         before, after = b"".join(pieces[:at]), b"".join(pieces[at + width :])
-        for end, name in ((after, "inside"), (b"", "at the end")):
+        bad = r.choice(ENDS)
+        for end, name in ((after, "inside"), (b"", "at the end"), (bad + after, f"before {bad!r}")):
             yield f"{unit[:40]!r} repeated {name}", before + unit * (size // len(unit)) + end
     token = r.choice(TOKENS)
     at = r.randrange(len(data) + 1)

@@ -12,6 +12,7 @@ A document is detected, read and checked; an ontology is read and written as JSO
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import logging
@@ -31,7 +32,7 @@ from functools import partial
 from pathlib import Path
 
 from attack.campaign import Finding, Result
-from attack.coverage import Coverage
+from attack.coverage import READERS, Coverage, is_reading
 from attack.grammar import (
     CORPORA,
     ONTOLOGIES,
@@ -46,6 +47,8 @@ from attack.mutations import inflate, mutate
 from ontodex.corpora.check import check
 from ontodex.corpora.open import open_corpus, read_docs
 from ontodex.errors import OntodexError
+from ontodex.features.token_config import TokenConfig
+from ontodex.models.baselines.name_trie import ConceptNames, Spelling
 from ontodex.ontology.graph import Concept, build_ontology, compute_ancestors
 from ontodex.ontology.open import read_ontology
 from ontodex.ontology.table import write_json
@@ -144,9 +147,14 @@ def read_corpus(path: Path, format: str | None) -> None:
 
 
 def read_vocabulary(path: Path, format: str | None) -> None:
-    """Read an ontology and write it as JSON; of some files, show a concept and its ancestors."""
+    """Read an ontology, write it as JSON and collect its names as `lexical` does.
+
+    Of some files, show a concept and its ancestors.
+    """
     ontology = read_ontology(path, format)
     write_json(ontology, io.BytesIO())
+    readings = dict.fromkeys(ontology.names, TokenConfig())
+    ConceptNames.of(ontology, {one: i for i, one in enumerate(ontology.ids)}, readings, Spelling())
     if not path.stat().st_size % 4:
         compute_ancestors(ontology)
         "\n".join(format_ontology(ontology, ontology.ids[-1] if ontology.ids else None)).encode()
@@ -203,7 +211,7 @@ def fuzz(seconds: float, seed: int, folder: Path, out: Path) -> None:
     """Read small files until the time is over; keep those that reach new lines."""
     _prepare()
     os.environ["ONTODEX_CACHE"] = str(folder / "cache")
-    r, result, coverage = Source(seed), Result(), Coverage()
+    r, result, coverage = Source(seed), Result(), Coverage(READERS, is_reading)
     work = folder / "input"
     work.mkdir(exist_ok=True)
     pool = _fill_pool(r, folder)
@@ -222,6 +230,8 @@ def fuzz(seconds: float, seed: int, folder: Path, out: Path) -> None:
         before = len(coverage.seen)
         with coverage.trace():
             problem = _try(kind, path, format)
+        if problem is not None and problem[0] in ("time-out", "slow"):
+            problem = _try(kind, path, format)  # tracing takes time too
         if len(coverage.seen) > before:
             own.append(files)
         result.tried += 1
@@ -274,29 +284,28 @@ def measure(seconds: float, seed: int, folder: Path, out: Path) -> None:
     r, result = Source(seed), Result()
     work = folder / "input"
     work.mkdir(exist_ok=True)
-    targets = [target for target in TARGETS if target[1] not in WRITTEN]
     benign: dict[tuple[str, str], tuple[float, float]] = {}
     worst_time, worst_memory = (0.0, ""), (0.0, "")
     stop = time.monotonic() + seconds
+    waiting: list[tuple[str, str]] = []
     while time.monotonic() < stop:
-        target = kind, name = r.choice(targets)
+        waiting = waiting or r.sample(TARGETS, len(TARGETS))  # each in turn
+        target = kind, name = waiting.pop()
         if target not in benign:
-            data = make_benign(kind, name, SIZE, folder)
-            cost = _measure_cost(kind, name, {"file": data}, work)
-            size = len(data)
+            files = make_benign(kind, name, SIZE, folder)
+            cost, size = _measure_cost(kind, name, files, work), _count_bytes(files)
             benign[target] = (
                 max(cost.seconds, MIN_SECONDS) / size,
                 max(cost.memory, MIN_MEMORY) / size,
             )
-        (small,) = [d for n, d in _generate(target, r, folder).items() if n in ("docs", "ontology")]
-        for about, data in inflate(small, SIZE, r):
+        for about, files, size in _inflate_files(_generate(target, r, folder), r):
             if time.monotonic() > stop:
                 break
-            (folder / "current").write_bytes(data)
-            cost = _measure_cost(kind, name, {"file": data}, work)
+            (folder / "current").write_bytes(pickle.dumps((kind, name, files)))
+            cost = _measure_cost(kind, name, files, work)
             result.tried += 1
-            times = cost.seconds / len(data) / benign[target][0]
-            memory = cost.memory / len(data) / benign[target][1]
+            times = cost.seconds / size / benign[target][0]
+            memory = cost.memory / size / benign[target][1]
             worst_time = max(worst_time, (times, f"{kind} {name}: {about}"))
             worst_memory = max(worst_memory, (memory, f"{kind} {name}: {about}"))
             what = ""
@@ -309,12 +318,8 @@ def measure(seconds: float, seed: int, folder: Path, out: Path) -> None:
             if what:
                 text = f"{about}: {times:.1f} times the time, {memory:.1f} times the memory"
                 key = f"{kind} {name}: {what}"
-                result.add(
-                    Finding(
-                        key, f"{key}: {text}", pickle.dumps((kind, name, {"file": data})), ".pickle"
-                    ),
-                    out,
-                )
+                seed_file = pickle.dumps((kind, name, files))
+                result.add(Finding(key, f"{key}: {text}", seed_file, ".pickle"), out)
     result.worst_ratio = worst_time[0]
     result.notes["large files"] = f"{result.tried:,}"
     result.notes["worst time per byte"] = (
@@ -322,6 +327,25 @@ def measure(seconds: float, seed: int, folder: Path, out: Path) -> None:
     )
     result.notes["worst memory per byte"] = f"{worst_memory[0]:.1f} times ({worst_memory[1]})"
     (folder / "result").write_bytes(pickle.dumps(result))
+
+
+def _inflate_files(files: Files, r: Source) -> Iterator[tuple[str, Files, int]]:
+    """Yield (description, files, bytes without compression): one of the files is made large.
+
+    One in four is compressed, as every reader of a single file takes it.
+    """
+    chosen = r.choice(list(files))
+    for about, data in inflate(files[chosen], SIZE, r):
+        large = {**files, chosen: data}
+        size = _count_bytes(large)
+        if r.random() < 0.25:
+            large[chosen] = gzip.compress(data, 1)
+            about += ", gzip"
+        yield f"{chosen}: {about}", large, size
+
+
+def _count_bytes(files: Files) -> int:
+    return sum(map(len, files.values()))
 
 
 def _measure_cost(kind: str, name: str, files: Files, work: Path) -> Cost:

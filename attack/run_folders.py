@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from attack.campaign import Finding, Result
+from attack.coverage import LOADERS, Coverage, is_loading
 from attack.run_mutations import Files, mutate
 from attack.run_seeds import find_seeds
 
@@ -54,12 +55,15 @@ def run(seconds: float, seed: int, out: Path) -> Result:
     systems = sorted(seeds)
     random.Random(seed).shuffle(systems)
     start = 0
+    coverage = Coverage(LOADERS, is_loading)
     while time.monotonic() < end:
         for system in systems:
             if time.monotonic() < end:
                 counted = counts.setdefault(system, Counter())
-                _try_batch(Target(system, seeds[system], seed), start, (result, counted, out))
+                target = Target(system, seeds[system], seed, coverage)
+                _try_batch(target, start, (result, counted, out))
         start += BATCH
+    result.notes |= coverage.report()
     for system, counted in counts.items():
         result.notes[system] = ", ".join(f"{count:,} {what}" for what, count in counted.items())
     return result
@@ -70,11 +74,12 @@ Report = tuple[Result, "Counter[str]", Path]
 
 @dataclass(frozen=True)
 class Target:
-    """A run folder to damage, and the seed of its mutants."""
+    """A run folder to damage, the seed of its mutants, and the lines of loaders they reached."""
 
     system: str
     files: Files
     seed: int
+    coverage: Coverage
 
     def mutate(self, number: int) -> tuple[Files, str]:
         """Return the mutant of this number with renewed digests, and what was changed."""
@@ -92,13 +97,14 @@ def _try_batch(target: Target, start: int, report: Report) -> None:
         )
         child.start()
         theirs.close()
-        number = _watch(child, ours, target.system, number, report)
+        number = _watch(child, ours, target, number, report)
         ours.close()
 
 
-def _watch(child: Any, pipe: Connection, system: str, number: int, report: Report) -> int:
+def _watch(child: Any, pipe: Connection, target: Target, number: int, report: Report) -> int:
     """Record the answers of a child; return the number of the next mutant to try."""
     result, counted, _ = report
+    system = target.system
     what = ""
     while True:
         used = _cpu_seconds(child.pid)
@@ -109,6 +115,9 @@ def _watch(child: Any, pipe: Connection, system: str, number: int, report: Repor
             tag, number, text = pipe.recv()
         except EOFError:
             break
+        if tag == "reached":
+            target.coverage.seen |= text
+            continue
         if tag == "about to try":
             what = text
             continue
@@ -154,16 +163,17 @@ def _try_mutants(target: Target, numbers: range, pipe: Connection) -> None:
     with tempfile.TemporaryDirectory(dir=parent) as folder:
         _cache_ontologies()
         write_files(Path(folder), files)
-        outcome = _try_folder(Path(folder))
+        outcome = _try_folder(Path(folder), target.coverage)
         assert outcome == "accepted", f"{target.system}: the seed itself is not accepted: {outcome}"
         _limit_memory()
         for number in numbers:
             changed, what = target.mutate(number)
             pipe.send(("about to try", number, what))
             write_changes(Path(folder), files, changed)
-            outcome = _try_folder(Path(folder))
+            outcome = _try_folder(Path(folder), target.coverage)
             write_changes(Path(folder), changed, files)
             pipe.send(("done", number, outcome))
+        pipe.send(("reached", numbers.stop, target.coverage.seen))
     pipe.close()
 
 
@@ -178,7 +188,7 @@ def _import_libraries() -> None:
 def _cache_ontologies() -> None:
     """Parse an ontology once: most mutants leave it as it is, and it takes half of the time."""
     known: dict[bytes, Any] = {}
-    for name in ("ontodex.runs.run", "ontodex.models.consensus.system"):
+    for name in ("ontodex.runs.run", "ontodex.models.consensus.members"):
         module: Any = importlib.import_module(name)
         read = module.read_ontology
 
@@ -239,13 +249,14 @@ def write_changes(folder: Path, before: Files, after: Files) -> None:
             (folder / name).write_bytes(content)
 
 
-def _try_folder(folder: Path) -> str:
+def _try_folder(folder: Path, coverage: Coverage) -> str:
     """Load and use a run; return "refused", "accepted", or "FINDING: " with the reason."""
     from ontodex import Corpus, Doc, load
     from ontodex.errors import OntodexError
 
     try:
-        loaded = load(folder)
+        with coverage.trace():
+            loaded = load(folder)
     except OntodexError as error:
         text = str(error)
         return "refused" if len(text) < 2000 else f"FINDING: a message of {len(text)} characters"
@@ -301,10 +312,12 @@ def main() -> None:
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     with tempfile.TemporaryDirectory() as name:
         folder, seeds = Path(name) / "mutant", Path(name) / "seeds"
-        target = Target(about["system"], read_files(find_seeds(seeds)[about["system"]]), seed)
+        coverage = Coverage(LOADERS, is_loading)
+        files = read_files(find_seeds(seeds)[about["system"]])
+        target = Target(about["system"], files, seed, coverage)
         changed, what = target.mutate(about["number"])
         write_files(folder, changed)
-        print(what, _try_folder(folder), sep="\n")
+        print(what, _try_folder(folder, coverage), sep="\n")
 
 
 if __name__ == "__main__":

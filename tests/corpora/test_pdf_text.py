@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from growth import limit_processor_time
 from ontodex.corpora.extract_process import read_documents
 from ontodex.corpora.pdf_text import join_lines, read_pdf, remove_title
 from ontodex.errors import DataError
@@ -125,3 +126,18 @@ def test_a_title_is_taken_out_of_the_first_lines_only() -> None:
     assert remove_title(lines, "Brown trout") == ["Journal", "text", "Brown trout"]
     assert remove_title(lines, "") == lines
     assert remove_title(lines, "Other") == lines
+
+
+def test_long_words_and_paragraphs_of_many_lines_take_linear_time() -> None:
+    word, lines = "a" * 200_000, ["broken-"] * 100_000
+    with limit_processor_time(60):
+        assert list(join_lines([word, "b"])) == [f"{word} b"]
+        assert list(join_lines(lines)) == ["broken" * 99_999 + "broken-"]
+        assert len(
+            list(join_lines(["A full line of text that is never ended by a stop"] * 100_000))
+        )
+
+
+def test_a_word_broken_twice_is_looked_up_as_a_whole() -> None:
+    lines = ["the under-cover", "a long line of text with the un-", "der-", "cover of the rain"]
+    assert " ".join(join_lines(lines)).count("under-cover") == 2

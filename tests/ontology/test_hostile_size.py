@@ -151,3 +151,91 @@ def test_the_texts_of_an_id_given_many_times_are_compared_in_linear_time():
     assert built.synonyms_of("c") == ("b 0", "a 1", "b 1", "a 2", "b 2")
     assert built.schemes == {"c": ("d 0", "d 1", "d 2")}
     assert built.types == {"c": ("e 0", "e 1", "e 2")}
+
+
+RDF = (
+    '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:skos="%s"%s>'
+    "%s</rdf:RDF>"
+)
+SKOS = "http://www.w3.org/2004/02/skos/core#"
+CONCEPT = '<skos:Concept rdf:about="http://e/a"%s><skos:prefLabel>a</skos:prefLabel></skos:Concept>'
+
+
+def make_jsonld(context: object, nodes: list[dict[str, object]]) -> str:
+    concept = {"@id": "http://e/a", "@type": SKOS + "Concept"}
+    return json.dumps({"@context": context, "@graph": [concept, *nodes]})
+
+
+def make_terms(size: int) -> dict[str, object]:
+    return {f"t{i}": f"http://e/t{i}" for i in range(size)}
+
+
+@pytest.mark.parametrize(
+    ("context", "node"),
+    [
+        ({}, {"@context": {}}),
+        ({}, {"@context": None}),
+        ({"s": {"@id": "http://e/s", "@context": {}}}, {"s": {"http://e/p": "x"}}),
+        ({"s": {"@id": "http://e/s", "@context": {}}}, {"@type": "s"}),
+        ({"s": {"@id": "http://e/s", "@context": {}}}, {"@type": ["http://e/t", "s"]}),
+    ],
+    ids=["empty", "null", "of a property", "of a type", "of types"],
+)
+def test_contexts_that_copy_many_terms_are_refused(context, node, tmp_path):
+    nodes = [{"@id": f"http://e/{i}", **node} for i in range(3_000)]
+    with pytest.raises(DataError, match="would be copied"):
+        read(make_jsonld({**context, **make_terms(3_000)}, nodes), tmp_path)
+    assert read(make_jsonld({**context, **make_terms(10)}, nodes), tmp_path).ids == ("http://e/a",)
+
+
+def test_contexts_of_terms_inside_each_other_are_refused(tmp_path):
+    scoped = {f"s{i}": {"@id": f"http://e/s{i}", "@context": {}} for i in range(3_000)}
+    with pytest.raises(DataError, match="would be copied"):
+        read(make_jsonld({**scoped, **make_terms(3_000)}, []), tmp_path)
+
+
+def test_nodes_that_each_bring_a_small_context_are_read_however_many_they_are(tmp_path):
+    nodes = [{"@context": make_terms(5), "@id": f"http://e/{i}"} for i in range(20_000)]
+    assert len(read(make_jsonld(make_terms(5), nodes), tmp_path)) == 1
+
+
+def make_namespaces(size: int) -> str:
+    return "".join(f' xmlns:n{i}="u:{i}"' for i in range(size))
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        (RDF % (SKOS, "", CONCEPT % "".join(f' skos:a{i}="b"' for i in range(1_001))), "attrib"),
+        (RDF % (SKOS, make_namespaces(500), CONCEPT % make_namespaces(500)), "namespaces"),
+        (
+            RDF % (SKOS, "", "<skos:Concept>" * 1_001 + "</skos:Concept>" * 1_001),
+            "elements inside",
+        ),
+        (RDF % (SKOS, "", f"<!--{' ' * 2**21}-->"), "bytes in one tag"),
+        (RDF % (SKOS, "", CONCEPT % f' skos:notation="{"x" * 2**21}"'), "bytes in one tag"),
+    ],
+    ids=["attributes", "namespaces", "depth", "comment", "tag"],
+)
+def test_xml_for_which_the_parser_of_rdf_takes_quadratic_time_is_refused(text, seen, tmp_path):
+    with pytest.raises(DataError, match=f"more than .* {seen}"):
+        read(text, tmp_path)
+
+
+def test_namespaces_of_elements_that_have_ended_do_not_count(tmp_path):
+    body = "".join(CONCEPT % f' xmlns:n{i}="u:{i}"' for i in range(2_000))
+    assert read(RDF % (SKOS, "", body), tmp_path).ids == ("http://e/a",)
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        (f"{PREFIXES}@prefix l: <http://e/{'a' * 3_000}> . l:a a skos:Concept .", "an IRI of 3,01"),
+        (f"{PREFIXES}@prefix l: <http://e/{'a' * 3_000}> . e:a e:b l:c .", "an IRI of 3,01"),
+        (f'{PREFIXES}e:a skos:prefLabel "a"@en{"-aaaaaaa" * 20} .', "a language of 162 letters"),
+        (RDF % (SKOS, f' xml:lang="en{"-aaaaaaa" * 20}"', CONCEPT % ""), "a language of 162"),
+    ],
+)
+def test_a_long_prefix_or_language_is_not_repeated_in_memory(text, seen, tmp_path):
+    with pytest.raises(DataError, match=seen):
+        read(text, tmp_path)

@@ -32,7 +32,7 @@ def refuse_password(context: typer.Context, parameter: CallbackParam, value: str
     """
     source = context.get_parameter_source(parameter.name or "")
     is_typed = source is not None and source.name == "COMMANDLINE"
-    if is_typed and re.search(r"://[^/@]*:[^/@]+@|[?&]password=", value):
+    if is_typed and re.search(r"://[^/@:]*+:[^/@]++@|[?&]password=", value):
         raise ConfigError(
             "--database has a password, and every user of this machine can read a command line",
             hint=f"set {DATABASE_VARIABLE} in the environment, or keep the password in ~/.pgpass",

@@ -16,8 +16,8 @@ from ontodex.io.office import advise_office
 
 # Marks of RDF, OBO and MeSH files, none of which is a corpus.
 _ONTOLOGY = re.compile(
-    rb"^\s*@prefix\s|<rdf:RDF|^\[Term\]|^\*NEWRECORD|<DescriptorRecordSet|\"@(?:context|graph)\"\s*:"
-    rb"|2004/02/skos/core#|http://purl\.obolibrary\.org/",
+    rb"^[ \t]*@prefix\s|<rdf:RDF|^\[Term\]|^\*NEWRECORD|<DescriptorRecordSet"
+    rb"|\"@(?:context|graph)\"\s*:|2004/02/skos/core#|http://purl\.obolibrary\.org/",
     re.MULTILINE,
 )
 # File names of corpora to be written.

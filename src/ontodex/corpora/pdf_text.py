@@ -26,7 +26,9 @@ _SCANNED = "has no text layer; it looks scanned: run OCR first, for example with
 _NO_TITLE = re.compile(
     r"untitled\b|microsoft (?:word|powerpoint)|\S+\.(?:docx?|pdf|tex|dvi|indd|qxd|pptx?|odt)$", re.I
 )
-_HYPHEN = re.compile(r"([^\W\d_]{2,})[-\u2010\u00ad]$")
+_HYPHEN = re.compile(r"(?<![^\W\d_])([^\W\d_]{2,}+)[-\u2010\u00ad]$")
+_LONGEST_WORD = 100  # characters at the end of a line, among which a broken word is looked for
+_WORD = re.compile(r"\w++(?:-\w++)?")
 _SENTENCE_END = re.compile(r"[.!?:;][\"')\]\u2019\u201d]*$")
 _LIST_ITEM = re.compile(r"(?:[-*\u2022\u2013]|\(?\d{1,3}[.)]|[a-z]\))\s")
 
@@ -56,9 +58,11 @@ def read_pdf(path: Path, max_characters: int) -> tuple[str, str]:
 
 def _read_pages(reader: Any, max_characters: int) -> list[str]:
     pages: list[str] = []
+    n_characters = 0
     for page in reader.pages:
         pages.append(page.extract_text())
-        if sum(map(len, pages)) > max_characters:
+        n_characters += len(pages[-1])
+        if n_characters > max_characters:
             raise DataError(f"has more than {max_characters:,} characters")
     return pages
 
@@ -134,32 +138,35 @@ def _fold(text: str) -> str:
 def join_lines(lines: Sequence[str]) -> Iterator[str]:
     """Yield paragraphs. A hyphen at the end of a line goes, unless the text has the compound."""
     usual = _find_usual_length(lines)
-    compounds = {word.casefold() for line in lines for word in re.findall(r"\w+-\w+", line)}
-    paragraph = ""
+    words = (word for line in lines for word in _WORD.findall(line))
+    compounds = {word.casefold() for word in words if "-" in word}
+    parts: list[str] = []  # of the paragraph; to join them line by line would copy it each time
     for number, raw in enumerate(lines):
         line = " ".join(raw.split())
-        paragraph = _append(paragraph, line, compounds)
+        _append(parts, line, compounds)
         following = lines[number + 1].strip() if number + 1 < len(lines) else ""
-        if paragraph and _ends_paragraph(line, following, usual):
-            yield paragraph
-            paragraph = ""
+        if parts and _ends_paragraph(line, following, usual):
+            yield "".join(parts)
+            parts = []
 
 
-def _append(paragraph: str, line: str, compounds: set[str]) -> str:
-    """Return the paragraph with one more line."""
-    broken = _HYPHEN.search(paragraph)
-    if not broken or not line[:1].islower():
-        return f"{paragraph} {line}".strip()
-    first_word = re.match(r"\w+", line)
-    compound = f"{broken[1]}-{first_word[0] if first_word else ''}".casefold()
-    kept = "-" if compound in compounds else ""
-    return paragraph[:-1] + kept + line
+def _append(parts: list[str], line: str, compounds: set[str]) -> None:
+    """Add one more line to the parts of a paragraph."""
+    end = "".join(part[-_LONGEST_WORD:] for part in parts[-3:])
+    broken = _HYPHEN.search(end)
+    if broken and line[:1].islower():
+        first_word = re.match(r"\w+", line)
+        compound = f"{broken[1]}-{first_word[0] if first_word else ''}".casefold()
+        parts[-1] = parts[-1][:-1] + ("-" if compound in compounds else "")
+        parts.append(line)
+    elif line:
+        parts.append(f" {line}" if parts else line)
 
 
 def _ends_paragraph(line: str, following: str, usual: int) -> bool:
     if not line or not following:
         return True
-    if _HYPHEN.search(line):
+    if _HYPHEN.search(line[-_LONGEST_WORD:]):
         return False
     is_short = len(line) < SHORT * usual
     is_heading = is_short and not following[:1].islower() and not line.endswith(",")

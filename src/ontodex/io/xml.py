@@ -18,6 +18,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from xml.parsers.expat import ErrorString, ExpatError, ParserCreate
 
 from ontodex.errors import DataError, require
 from ontodex.io.files import BOM, open_bytes
@@ -28,6 +29,9 @@ PROLOG = 64 * 2**10  # the root element must begin within these first bytes
 # costs libxml2 up to 240 bytes of memory, so markup is limited by number and text by size.
 MAX_TEXT = 32 * 2**20
 MAX_MARKUP = 500_000
+# Limits of the elements for a parser without limits of its own.
+MAX_DEPTH = MAX_ATTRIBUTES = MAX_NAMESPACES = 1_000
+MAX_TAG = 2**20  # bytes
 UNCOUNTED = 2**18  # bytes; markup of shorter records, which almost all are, is not counted
 
 _BOMS = {BOM: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
@@ -88,6 +92,49 @@ def read_blocks(path: Path) -> Iterator[bytes]:
     parts = _utf8_blocks(path)
     yield _without_prolog(next(parts), path)
     yield from parts
+
+
+def read_simple_blocks(path: Path) -> Iterator[bytes]:
+    """Yield the blocks of a file whose elements are simple, for a parser that has no limits.
+
+    The time of such a parser grows with the square of the depth, of the attributes of a tag, and of
+    the namespaces in scope, so each of them is limited.
+    """
+    parser = ParserCreate("utf-8")
+    parser.buffer_text = True
+    parser.ordered_attributes = True
+    namespaces: list[int] = []  # in scope, for each open element
+    given = 0
+
+    def start(name: str, attributes: list[str]) -> None:
+        n_own = sum(name.startswith("xmlns") for name in attributes[::2])
+        namespaces.append(n_own + (namespaces[-1] if namespaces else 0))
+        require_at_most(MAX_DEPTH, len(namespaces), "elements inside each other")
+        require_at_most(MAX_ATTRIBUTES, len(attributes) // 2, "attributes of one tag")
+        require_at_most(MAX_NAMESPACES, namespaces[-1], "namespaces at one place")
+
+    def end(name: str) -> None:
+        namespaces.pop()
+
+    def require_at_most(limit: int, seen: int, what: str) -> None:
+        if seen > limit:
+            raise DataError(
+                f"more than {limit:,} {what}; this looks like an attack or another format",
+                path=path,
+                line=parser.CurrentLineNumber,
+            )
+
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    for block in read_blocks(path):
+        given += len(block)
+        try:
+            parser.Parse(block)
+        except ExpatError as error:
+            raise DataError(
+                f"not well-formed XML ({ErrorString(error.code)})", path=path, line=error.lineno
+            ) from error
+        require_at_most(MAX_TAG, given - parser.CurrentByteIndex, "bytes in one tag or comment")
+        yield block
 
 
 def _utf8_blocks(path: Path) -> Iterator[bytes]:
@@ -222,4 +269,4 @@ def _syntax_error(error: Any, path: Path) -> DataError:
     )
 
 
-__all__ = ["read_blocks", "read_elements"]
+__all__ = ["read_blocks", "read_elements", "read_simple_blocks"]

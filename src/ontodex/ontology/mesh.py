@@ -41,7 +41,7 @@ CATEGORIES = {
     "V": "Publication Characteristics",
     "Z": "Geographic Locations",
 }
-TREE_NUMBER = re.compile(r"[A-Z]\d+(?:\.\d+)*")
+TREE_NUMBER = re.compile(r"[A-Z]\d++(?:\.\d++)*+")
 
 
 def read_xml(path: Path) -> Ontology:

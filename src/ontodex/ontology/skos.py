@@ -32,6 +32,10 @@ SYNTAXES = {
 }
 # A grouping into more parts than this does not describe the top of the hierarchy.
 MAX_GROUPS = 50
+# Longer ones are given once, as a prefix or a language for the whole file, and repeated in memory.
+MAX_IRI, MAX_LANGUAGE = 2_000, 100
+# Terms that the contexts of any JSON-LD file may copy; a longer file may copy one for each byte.
+MIN_COPIED = 100_000
 
 _SKOS = "http://www.w3.org/2004/02/skos/core#"
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
@@ -244,13 +248,20 @@ def _read_statements(path: Path, syntax: str) -> Iterator[tuple[str, str, Any]]:
     with _open_source(path, syntax) as source:
         try:
             for quad in ox.parse(source, format=getattr(ox.RdfFormat, SYNTAXES[syntax])):
-                predicate = known(quad.predicate.value)
+                predicate, value = known(quad.predicate.value), quad.object
+                # Also those of no use: a long prefix makes every name that has it as long.
+                for node in (quad.subject, quad.predicate, value):
+                    if not isinstance(node, literal) and len(node.value) > MAX_IRI:
+                        raise _long_error(f"an IRI of {len(node.value):,} characters", path)
                 if predicate is None:
                     continue
-                value, subject = quad.object, _get_id(quad.subject, blank)
+                subject = _get_id(quad.subject, blank)
                 if isinstance(value, literal):
                     if predicate in _TEXTS:
-                        yield subject, predicate, (value.language or "und", value.value)
+                        language = value.language or "und"
+                        if len(language) > MAX_LANGUAGE:
+                            raise _long_error(f"a language of {len(language):,} letters", path)
+                        yield subject, predicate, (language, value.value)
                 elif predicate not in _TEXTS:
                     yield subject, predicate, _get_id(value, blank)
         except SyntaxError as error:
@@ -258,6 +269,13 @@ def _read_statements(path: Path, syntax: str) -> Iterator[tuple[str, str, Any]]:
             raise DataError(
                 f"not {syntax} ({_POSITION.sub('', error.msg)})", path=path, line=line
             ) from error
+
+
+def _long_error(what: str, path: Path) -> DataError:
+    return DataError(
+        f"has {what}; the longest are {MAX_IRI:,} for an IRI and {MAX_LANGUAGE} for a language",
+        path=path,
+    )
 
 
 def _get_id(node: Any, blank: type) -> str:
@@ -269,11 +287,11 @@ def _get_id(node: Any, blank: type) -> str:
 
 def _open_source(path: Path, syntax: str) -> IO[bytes]:
     if syntax == "rdfxml":
-        return _LineStream(xml.read_blocks(path))  # type: ignore[return-value]
+        return _LineStream(xml.read_simple_blocks(path))  # type: ignore[return-value]
     if syntax == "jsonld":
         with open_bytes(path) as file:
             data = file.read()
-        _refuse_remote_contexts(data, path)
+        _check_contexts(data, path)
         return io.BytesIO(data)
     return open_bytes(path)
 
@@ -300,31 +318,81 @@ class _LineStream(io.RawIOBase):
         return len(part)
 
 
-def _refuse_remote_contexts(data: bytes, path: Path) -> None:
-    """Raise a DataError for a JSON-LD file that needs a remote context."""
+def _check_contexts(data: bytes, path: Path) -> None:
+    """Raise a DataError for JSON-LD with remote contexts, or with contexts that take long.
+
+    For each context that it enters, pyoxigraph copies all terms in scope. A context is entered
+    where it stands, and wherever its term is used if it belongs to one.
+    """
+    root = _parse_json(data, path)
+    copied, largest = 0, 0
+    scoped: set[str] = set()  # terms with a context of their own
+    waiting: list[tuple[Any, int]] = [([root], 0)]
+    while waiting:
+        value, n_terms = waiting.pop()
+        if isinstance(value, dict) and "@context" in value:
+            for context in _list_contexts(value["@context"], path):
+                n_terms += len(context)
+                scoped.update(name for name, term in context.items() if _has_context(term))
+            copied += n_terms
+            largest = max(largest, n_terms)
+        parts = value.values() if isinstance(value, dict) else value
+        waiting.extend((part, n_terms) for part in parts if isinstance(part, dict | list))
+    if scoped:
+        copied += largest * _count_uses(root, scoped)
+    if copied > max(MIN_COPIED, len(data)):
+        raise DataError(
+            f"its contexts would be copied with {copied:,} terms, which is too much for a file of "
+            f"{len(data):,} bytes; this looks like an attack",
+            path=path,
+            hint="give all nodes one context, or convert the file to Turtle first",
+        )
+
+
+def _parse_json(data: bytes, path: Path) -> Any:
     try:
-        waiting: list[Any] = [json.loads(data)]
+        return json.loads(data)
     except json.JSONDecodeError as error:
         raise DataError(f"not JSON ({error.msg})", path=path, line=error.lineno) from error
     except UnicodeDecodeError as error:
         raise DataError(f"not UTF-8 ({error.reason})", path=path) from error
     except RecursionError as error:
         raise DataError("JSON is nested too deeply", path=path) from error
+
+
+def _list_contexts(value: Any, path: Path) -> list[dict[str, Any]]:
+    """Return the contexts that a node gives; raise a DataError if one of them is elsewhere."""
+    contexts = value if isinstance(value, list) else [value]
+    found = [context for context in contexts if isinstance(context, dict)]
+    for url in (*contexts, *(context.get("@import") for context in found)):
+        if isinstance(url, str):
+            raise DataError(
+                f"needs the remote context {url[:200]!r}; ontodex fetches nothing",
+                path=path,
+                hint="put the context into the file, or convert it to Turtle first",
+            )
+    return found
+
+
+def _has_context(term: Any) -> bool:
+    return isinstance(term, dict) and "@context" in term
+
+
+def _count_uses(root: Any, names: Collection[str]) -> int:
+    """Return how often names stand in JSON, as keys or as texts."""
+    n_uses, waiting = 0, [root]
     while waiting:
         value = waiting.pop()
-        if isinstance(value, list):
-            waiting.extend(value)
-        elif isinstance(value, dict):
-            waiting.extend(value.values())
-            contexts = value.get("@context")
-            needed = contexts if isinstance(contexts, list) else [contexts]
-            for url in [*needed, value.get("@import")]:
-                if isinstance(url, str):
-                    raise DataError(
-                        f"needs the remote context {url!r}; ontodex fetches nothing",
-                        path=path,
-                        hint="put the context into the file, or convert it to Turtle first",
-                    )
+        parts = value
+        if isinstance(value, dict):
+            n_uses += sum(key in names for key in value)
+            parts = value.values()
+        for part in parts:
+            if isinstance(part, dict | list):
+                waiting.append(part)
+            elif isinstance(part, str):
+                n_uses += part in names
+    return n_uses
 
 
 def write(ontology: Ontology, file: IO[bytes], syntax: str = "turtle") -> None:

@@ -147,3 +147,10 @@ def test_each_distinct_word_of_the_names_is_normalised_once():
         ("lake", "river"), ("river", "frozen"), ("frozen", "lake"), ("lake", "river"),
     ]  # fmt: skip
     assert sorted(words) == ["Frozen", "Lakes", "Rivers", "and", "frozen", "lakes"]
+
+
+def test_variants_of_names_with_spaces_and_qualifiers():
+    assert list(generate_variants("bank  (river) ")) == ["bank  (river) ", "bank"]
+    assert list(generate_variants("bank (a) (b)")) == ["bank (a) (b)", "bank (a)"]
+    assert list(generate_variants("(river)")) == ["(river)"]
+    assert list(generate_variants("bank ")) == ["bank "]

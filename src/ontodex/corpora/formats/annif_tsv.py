@@ -14,7 +14,8 @@ from ontodex.types import Doc
 
 LABEL_FORBIDS = re.compile(r"[\s<>]")
 CAPABILITIES = FormatCapabilities(id=False, breaks=LINE_OR_TAB, label_forbids=LABEL_FORBIDS)
-_SUBJECTS = re.compile(r"[^\t]*\t(?:\s*(?:<[^<>\s]+>|[a-z]+://\S+))*\s*")
+# An address ends at the next space only: without ++ a line of n addresses has 2^n readings.
+_SUBJECTS = re.compile(r"[^\t]*\t(?:\s*+(?:<[^<>\s]++>|[a-z]++://\S++))*+\s*")
 
 
 def looks_like(head: Head) -> bool:

@@ -22,7 +22,7 @@ CAPABILITIES = FormatCapabilities(
 )
 WRITES_FROM_CORPUS = True
 LABELS = LabelList("output-labels.txt")
-_LABELLED = re.compile(r"(?:[0-9]+(?:::[-+0-9.eE]+)?(?:,|(?=\t)))*\t")
+_LABELLED = re.compile(r"(?:[0-9]++(?:::[-+0-9.eE]++)?+(?:,|(?=\t)))*+\t")
 
 
 def looks_like(head: Head) -> bool:

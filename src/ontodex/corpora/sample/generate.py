@@ -116,7 +116,9 @@ class Writer:
             found = str(topics.get(lower) or self.rng.choice(self.slots[lower]))
             return found if name == lower else found[0].upper() + found[1:]
 
-        chosen = re.sub(r"\[(.*?)\]", lambda hit: self.rng.choice(hit[1].split("|")), template)
+        chosen = re.sub(
+            r"\[([^\[\]]*+)\]", lambda hit: self.rng.choice(hit[1].split("|")), template
+        )
         return re.sub(r"\{(\w+)\}", word, chosen)
 
     def topic(self, concept: str, *, named: float = NAMED, avoid: str = "") -> str:

@@ -33,7 +33,7 @@ _NONE = np.empty(0, dtype=np.int64)
 
 _ACRONYM = 5  # capitals longer than this are a heading, not an acronym
 _BLOCK_TOKENS = 2**21  # searched at a time
-_QUALIFIER = re.compile(r"\s*[(\[<][^()\[\]<>]*[)\]>]\s*$")
+_QUALIFIER = re.compile(r"[(\[<][^()\[\]<>]*+[)\]>]\s*+$")
 _NO_PLURAL = ("ss", "us", "is")
 
 
@@ -91,7 +91,8 @@ def generate_variants(name: str) -> Iterator[str]:
     with its two parts exchanged at a single comma ("Anemia, Sickle Cell").
     """
     yield name
-    bare = _QUALIFIER.sub("", name)
+    found = _QUALIFIER.search(name)
+    bare = name[: found.start()].rstrip() if found else name
     if bare and bare != name:
         yield bare
     head, comma, tail = bare.partition(", ")
