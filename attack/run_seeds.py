@@ -16,7 +16,7 @@ from typing import Any
 from attack.service import LABELS, SENTENCES
 from ontodex.models import MODELS, find_model
 from ontodex.ontology.graph import Concept, build_ontology
-from ontodex.runs.migrate import migrate_run
+from ontodex.runs.migrate import migrate
 from ontodex.runs.recipe import train
 from ontodex.types import Corpus, Doc, Ontology
 
@@ -54,7 +54,7 @@ def train_every_system(folder: Path) -> dict[str, Path]:
         )
         runs[run] = folder / run
     eel = Concept("eel", {"en": "Eel"}, parents=["animals"])
-    migrate_run(runs["linear"], make_ontology(eel), folder / "migrated")
+    migrate(runs["linear"], make_ontology(eel), folder / "migrated")
     return {**runs, "migrated": folder / "migrated"}
 
 

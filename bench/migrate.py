@@ -25,7 +25,7 @@ import numpy as np
 import ontodex
 from ontodex.corpora.open import open_corpus
 from ontodex.corpora.split import split_by_hash
-from ontodex.runs.migrate import migrate_run
+from ontodex.runs.migrate import migrate
 from ontodex.runs.run import Run, predict
 from ontodex.types import Corpus
 
@@ -113,7 +113,7 @@ def main() -> None:
     Corpus.write(drop_new(train, first), corpus)
     for name, source in (("migrated, no corpus", None), ("migrated", corpus)):
         started = time.perf_counter()
-        done = migrate_run(work / "old", new, work / name.replace(", ", "-"), train=source)
+        done = migrate(work / "old", new, work / name.replace(", ", "-"), train=source)
         add(name, done.run, started)
     print({kind: len(found) for kind, found in done.diff.to_dict().items()})
     started = time.perf_counter()

@@ -34,7 +34,7 @@ import numpy as np
 
 from attack.postgres import start_postgres
 from ontodex.corpora.open import read_docs
-from ontodex.runs.update import update_run
+from ontodex.runs.update import update
 from ontodex.serve.database import Database
 from ontodex.types import Corpus, Doc
 
@@ -253,7 +253,7 @@ async def play(
     await asyncio.to_thread(replicas.wait_until_ready, 0)
     say("replica 1 is ready again")
     await asyncio.sleep(max(0.0, 2 * quarter - (time.perf_counter() - started)))
-    await asyncio.to_thread(update_run, run, Corpus.of(docs))
+    await asyncio.to_thread(update, run, Corpus.of(docs))
     say("the run has a new version, which the replicas take while they answer")
     await asyncio.sleep(max(0.0, 3 * quarter - (time.perf_counter() - started)))
     say("SIGTERM to replica 2")

@@ -19,15 +19,15 @@ from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.ontology.open import write_ontology
 from ontodex.runs.recipe import train
 from ontodex.runs.settings import merge_keywords
+from ontodex.serve.database import Database
 
-ONTOLOGY = build_ontology(
-    [
-        Concept("animals", {"en": "Animals"}),
-        Concept("fish", {"en": "Fish"}, parents=["animals"]),
-        Concept("oak", {"en": "Oak"}),
-        Concept("newt", {"en": "Newt"}, parents=["animals"]),
-    ]
-)
+CONCEPTS = [
+    Concept("animals", {"en": "Animals"}),
+    Concept("fish", {"en": "Fish"}, parents=["animals"]),
+    Concept("oak", {"en": "Oak"}),
+    Concept("newt", {"en": "Newt"}, parents=["animals"]),
+]
+ONTOLOGY = build_ontology(CONCEPTS)
 DOCS = [
     ontodex.Doc(
         str(number),
@@ -54,19 +54,33 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder with runs/knn, new.jsonl, newer.json and decisions.sqlite, entered."""
+    monkeypatch.chdir(folder)
+    ontodex.train("knn", train="train.jsonl", out="runs/knn")
+    new = [ontodex.Doc(f"new{n}", {"text": "newts in a pond"}, labels=("newt",)) for n in (1, 2)]
+    jsonl.write(new, Path("new.jsonl"))
+    eel = Concept("eel", {"en": "Eel"}, parents=["animals"])
+    write_ontology(build_ontology([*CONCEPTS, eel]), Path("newer.json"))
+    Database.open("decisions.sqlite").close()
+    return folder
+
+
+# In this order: what one example writes is there for the next one, as in a session.
 EXAMPLES = [
     train, ontodex.load, ontodex.Run.suggest, ontodex.Run.explain, ontodex.Run.index,
-    ontodex.evaluate, ontodex.compare,
+    ontodex.evaluate, ontodex.compare, ontodex.export, ontodex.tune, ontodex.update,
+    ontodex.list_versions, ontodex.restore_version, ontodex.migrate, ontodex.push, ontodex.pull,
+    ontodex.learn,
 ]  # fmt: skip
 
 
-def test_the_examples_of_the_docstrings_print_what_they_show(folder, monkeypatch, tmp_path):
-    monkeypatch.chdir(folder)
+def test_the_examples_of_the_docstrings_print_what_they_show(session):
     names = {"ontodex": ontodex}
     finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
     for function in EXAMPLES:
-        # The run of one example is there for the next one, as in a session.
-        if (folder / "runs" / "linear").exists():
+        if (session / "runs" / "linear").exists():
             names["linear"] = ontodex.load("runs/linear")
         names["run"] = ontodex.load("runs/floor")
         (test,) = finder.find(function, function.__qualname__, globs=names)

@@ -30,7 +30,9 @@ ARROWS: dict[str, set[str]] = {
     "ontodex": {
         "errors", "types", "corpora.field_mapping", "corpora.open", "ontology.open",
         "evaluation.metrics", "sklearn",
-        "runs.run", "runs.recipe", "runs.evaluate", "runs.compare",
+        "runs.run", "runs.recipe", "runs.evaluate", "runs.compare", "runs.experiment.execute",
+        "runs.export", "runs.hub", "runs.migrate", "runs.tune", "runs.update", "runs.versions",
+        "serve.offline",
     },
     "__main__": {"cli"},
     "errors": set(),

@@ -21,11 +21,25 @@ if TYPE_CHECKING:
     from ontodex.ontology.open import read_ontology
     from ontodex.runs.compare import Comparison, compare
     from ontodex.runs.evaluate import evaluate
+    from ontodex.runs.experiment.execute import run_experiment
+    from ontodex.runs.export import export
+    from ontodex.runs.hub import pull, push
+    from ontodex.runs.migrate import Migration, migrate
     from ontodex.runs.recipe import train
-    from ontodex.runs.run import Run, load
+    from ontodex.runs.run import Run, explain_set, load, suggest_in_context
+    from ontodex.runs.tune import tune
+    from ontodex.runs.update import update
+    from ontodex.runs.versions import list_versions, restore_version
+    from ontodex.serve.offline import learn
     from ontodex.sklearn import OntodexClassifier
     from ontodex.types import Corpus, Doc, LabelSpace, Ontology, Ranking
-    from ontodex.types.answers import Explanation, Span, Suggestion
+    from ontodex.types.answers import (
+        DocumentSuggestions,
+        Explanation,
+        SetAttention,
+        Span,
+        Suggestion,
+    )
 
 __version__ = "0.2.0"
 
@@ -34,46 +48,76 @@ _HOME = {
     "Comparison": "ontodex.runs.compare",
     "Corpus": "ontodex.types",
     "Doc": "ontodex.types",
+    "DocumentSuggestions": "ontodex.types.answers",
     "Explanation": "ontodex.types.answers",
     "FieldMapping": "ontodex.corpora.field_mapping",
     "LabelSpace": "ontodex.types",
     "Metrics": "ontodex.evaluation.metrics",
+    "Migration": "ontodex.runs.migrate",
     "OntodexClassifier": "ontodex.sklearn",
     "OntodexError": "ontodex.errors",
     "Ontology": "ontodex.types",
     "Ranking": "ontodex.types",
     "Run": "ontodex.runs.run",
+    "SetAttention": "ontodex.types.answers",
     "Span": "ontodex.types.answers",
     "Suggestion": "ontodex.types.answers",
     "compare": "ontodex.runs.compare",
     "evaluate": "ontodex.runs.evaluate",
+    "explain_set": "ontodex.runs.run",
+    "export": "ontodex.runs.export",
+    "learn": "ontodex.serve.offline",
+    "list_versions": "ontodex.runs.versions",
     "load": "ontodex.runs.run",
+    "migrate": "ontodex.runs.migrate",
     "open_corpus": "ontodex.corpora.open",
+    "pull": "ontodex.runs.hub",
+    "push": "ontodex.runs.hub",
     "read_ontology": "ontodex.ontology.open",
+    "restore_version": "ontodex.runs.versions",
+    "run_experiment": "ontodex.runs.experiment.execute",
+    "suggest_in_context": "ontodex.runs.run",
     "train": "ontodex.runs.recipe",
+    "tune": "ontodex.runs.tune",
+    "update": "ontodex.runs.update",
 }
 
 __all__ = [
     "Comparison",
     "Corpus",
     "Doc",
+    "DocumentSuggestions",
     "Explanation",
     "FieldMapping",
     "LabelSpace",
     "Metrics",
+    "Migration",
     "OntodexClassifier",
     "OntodexError",
     "Ontology",
     "Ranking",
     "Run",
+    "SetAttention",
     "Span",
     "Suggestion",
     "compare",
     "evaluate",
+    "explain_set",
+    "export",
+    "learn",
+    "list_versions",
     "load",
+    "migrate",
     "open_corpus",
+    "pull",
+    "push",
     "read_ontology",
+    "restore_version",
+    "run_experiment",
+    "suggest_in_context",
     "train",
+    "tune",
+    "update",
 ]
 
 

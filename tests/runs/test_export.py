@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ontodex.errors import ConfigError, RunError
-from ontodex.runs.export import export_run
+from ontodex.runs.export import export
 from ontodex.runs.recipe import train
 from ontodex.types import Corpus, Doc
 
@@ -27,7 +27,7 @@ DOCS = Corpus.of(
 
 def test_a_program_needs_only_the_exported_files(tmp_path):
     run = train("linear", train=DOCS, out=tmp_path / "run")
-    files = export_run(run, tmp_path / "exported")
+    files = export(run, tmp_path / "exported")
     assert [path.name for path in files] == ["model.onnx", "labels.tsv", "tokens.json"]
     about = json.loads(files[2].read_text())
     example = about["example"]
@@ -45,8 +45,8 @@ def test_a_program_needs_only_the_exported_files(tmp_path):
 def test_other_systems_and_formats_are_refused_with_a_reason(tmp_path):
     run = train("popularity", train=DOCS, out=tmp_path / "run")
     with pytest.raises(RunError, match="'popularity' cannot be exported") as refused:
-        export_run(run, tmp_path / "exported")
+        export(run, tmp_path / "exported")
     assert "linear" in refused.value.hint
     with pytest.raises(ConfigError, match="can be exported to onnx"):
-        export_run(run, tmp_path / "exported", to="pmml")
+        export(run, tmp_path / "exported", to="pmml")
     assert not (tmp_path / "exported").exists()

@@ -11,7 +11,7 @@ import pytest
 from ontodex.corpora.open import write_docs
 from ontodex.errors import ConfigError, RunError
 from ontodex.runs.evaluate import evaluate
-from ontodex.runs.hub import pull_run, push_run
+from ontodex.runs.hub import pull, push
 from ontodex.runs.recipe import train
 from ontodex.runs.retrain import open_sources
 from ontodex.runs.run import load
@@ -37,8 +37,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_run_goes_through_a_folder_and_answers_the_same(run, tmp_path):
     shared = tmp_path / "shared" / "knn"
-    assert push_run(run, str(shared)) == str(shared)
-    fetched = pull_run(str(shared), tmp_path / "fetched")
+    assert push(run, str(shared)) == str(shared)
+    fetched = pull(str(shared), tmp_path / "fetched")
     text = "trout in the forest"
     assert load(fetched).suggest(text) == load(run).suggest(text)
     assert not (fetched / "README.md").exists()
@@ -46,7 +46,7 @@ def test_a_run_goes_through_a_folder_and_answers_the_same(run, tmp_path):
 
 def test_report_and_log_stay_at_home(run, tmp_path):
     assert (run / "report.html").exists()
-    push_run(run, str(tmp_path / "shared"))
+    push(run, str(tmp_path / "shared"))
     published = {path.name for path in (tmp_path / "shared").rglob("*")}
     assert {"manifest.json", "metrics.json", "README.md"} <= published
     assert not published & {"report.html", "log.jsonl", "label_metrics.tsv"}
@@ -54,7 +54,7 @@ def test_report_and_log_stay_at_home(run, tmp_path):
 
 def test_the_card_has_facts_figures_and_the_command(run, tmp_path):
     hub = pytest.importorskip("huggingface_hub")
-    push_run(run, str(tmp_path / "trout"))
+    push(run, str(tmp_path / "trout"))
     card = hub.ModelCard.load(tmp_path / "trout" / "README.md")
     assert card.data.library_name == "ontodex"
     assert "knn" in card.data.tags
@@ -66,26 +66,26 @@ def test_the_card_has_facts_figures_and_the_command(run, tmp_path):
 
 
 def test_a_changed_file_is_refused_and_leaves_nothing(run, tmp_path):
-    push_run(run, str(tmp_path / "shared"))
+    push(run, str(tmp_path / "shared"))
     (tmp_path / "shared" / "labels.tsv").write_text("other")
     with pytest.raises(RunError, match="changed since it was written"):
-        pull_run(str(tmp_path / "shared"), tmp_path / "fetched")
+        pull(str(tmp_path / "shared"), tmp_path / "fetched")
     assert not (tmp_path / "fetched").exists()
 
 
 def test_nothing_is_overwritten(run, tmp_path):
     with pytest.raises(RunError, match="exists already"):
-        push_run(run, str(tmp_path))
+        push(run, str(tmp_path))
     with pytest.raises(RunError, match="exists already"):
-        pull_run(str(run), tmp_path)
+        pull(str(run), tmp_path)
 
 
 @pytest.mark.parametrize("place", ["name", "a/b/c", "user/../name", "", "https://hf.co/a/b"])
 def test_a_place_is_a_repository_or_a_folder(run, tmp_path, place):
     with pytest.raises(ConfigError, match="neither a repository nor a folder"):
-        push_run(run, place)
+        push(run, place)
     with pytest.raises(ConfigError, match="neither a repository nor a folder"):
-        pull_run(place, tmp_path / "out")
+        pull(place, tmp_path / "out")
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def _offline(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("_offline")
 def test_offline_a_run_comes_from_the_cache_of_the_library(run, tmp_path):
     cached = tmp_path / "cache" / "models--ada--trout"
-    push_run(run, str(tmp_path / "published"))
+    push(run, str(tmp_path / "published"))
     # The library keeps contents as blobs, and links to them by name.
     snapshot = cached / "snapshots" / COMMIT
     for number, path in enumerate(sorted((tmp_path / "published").rglob("*"))):
@@ -112,16 +112,16 @@ def test_offline_a_run_comes_from_the_cache_of_the_library(run, tmp_path):
         target.symlink_to(blob)
     (cached / "refs").mkdir()
     (cached / "refs" / "main").write_text(COMMIT)
-    fetched = pull_run("ada/trout", tmp_path / "fetched")
+    fetched = pull("ada/trout", tmp_path / "fetched")
     assert load(fetched).suggest("trout") == load(run).suggest("trout")
 
 
 @pytest.mark.usefixtures("_offline")
 def test_offline_what_is_not_cached_is_one_sentence(run, tmp_path):
     with pytest.raises(RunError, match="ada/unknown: not fetched before"):
-        pull_run("ada/unknown", tmp_path / "fetched")
+        pull("ada/unknown", tmp_path / "fetched")
     with pytest.raises(RunError, match="HF_HUB_OFFLINE"):
-        push_run(run, "ada/trout")
+        push(run, "ada/trout")
     assert not (tmp_path / "fetched").exists()
     assert not [path for path in run.parent.iterdir() if path.name.startswith(".")]
 

@@ -10,7 +10,7 @@ from ontodex.errors import ConfigError, RunError
 from ontodex.io.tensors import save_tensors
 from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.runs.folder import verify_folder, write_manifest
-from ontodex.runs.migrate import migrate_run
+from ontodex.runs.migrate import migrate
 from ontodex.runs.recipe import train
 from ontodex.runs.retrain import open_sources, retrain_run
 from ontodex.runs.run import load
@@ -56,7 +56,7 @@ def best(run, text):
 
 
 def test_labels_go_to_their_successors(old, tmp_path):
-    done = migrate_run(tmp_path / "old", NEW, tmp_path / "new")
+    done = migrate(tmp_path / "old", NEW, tmp_path / "new")
     run = done.run
     assert best(run, "old oak trees stand in the forest") == ["oak-2026"]
     assert best(run, "a whale sings in the ocean") == ["fish"]
@@ -69,7 +69,7 @@ def test_labels_go_to_their_successors(old, tmp_path):
 
 
 def test_probabilities_and_thresholds_stay_those_of_the_old_run(old, tmp_path):
-    run = migrate_run(tmp_path / "old", NEW, tmp_path / "new").run
+    run = migrate(tmp_path / "old", NEW, tmp_path / "new").run
     corpus = Corpus.of(DOCS)
     before, after = old.rank(corpus).scores(len(old.labels)), run.rank(corpus)
     after = after.scores(len(run.labels)).toarray()
@@ -84,7 +84,7 @@ def test_probabilities_and_thresholds_stay_those_of_the_old_run(old, tmp_path):
 
 
 def test_new_concepts_are_found_by_their_names(old, tmp_path):
-    done = migrate_run(tmp_path / "old", NEW, tmp_path / "new")
+    done = migrate(tmp_path / "old", NEW, tmp_path / "new")
     assert (done.found_by_name, done.not_served) == (["newt"], [])
     text = "a newt crawls through wet moss"
     assert "newt" in [s.label for s in done.run.suggest(text)]
@@ -100,23 +100,23 @@ def test_a_run_with_a_lexical_member_needs_no_corpus(tmp_path, corpus_file):
     members = [str(tmp_path / "linear"), str(tmp_path / "lexical")]
     train("consensus", members=members, train=corpus, dev=corpus, ontology=OLD,
           out=tmp_path / "both")  # fmt: skip
-    alone = migrate_run(tmp_path / "linear", NEW, tmp_path / "linear2")
+    alone = migrate(tmp_path / "linear", NEW, tmp_path / "linear2")
     assert alone.not_served == ["newt"], "nothing is at hand to learn matching from"
-    given = migrate_run(tmp_path / "linear", NEW, tmp_path / "linear3", train=corpus_file)
-    both = migrate_run(tmp_path / "both", NEW, tmp_path / "both2")
+    given = migrate(tmp_path / "linear", NEW, tmp_path / "linear3", train=corpus_file)
+    both = migrate(tmp_path / "both", NEW, tmp_path / "both2")
     for done in (given, both):
         assert done.found_by_name == ["newt"]
         assert "newt" in [s.label for s in done.run.suggest("a newt in wet moss")]
 
 
 def test_a_migrated_run_can_be_migrated_and_trained_again(old, tmp_path):
-    migrate_run(tmp_path / "old", NEW, tmp_path / "new")
+    migrate(tmp_path / "old", NEW, tmp_path / "new")
     last = build_ontology(
         [Concept("fish", {"en": "Fish"}), Concept("tree", {"en": "Tree"}),
          Concept("oak-2026", deprecated=True, replaced_by="tree"),
          Concept("newt", {"en": "Newt"}), Concept("toad", {"en": "Toad"})]
     )  # fmt: skip
-    done = migrate_run(tmp_path / "new", last, tmp_path / "newest")
+    done = migrate(tmp_path / "new", last, tmp_path / "newest")
     assert best(done.run, "old oak trees stand in the forest") == ["tree"]
     assert {"newt", "toad"} <= {s.label for s in done.run.suggest("a newt and a toad")}
     newts = [Doc(f"n{i}", {"text": f"wet moss {i}"}, (), ("newt",)) for i in range(6)]
@@ -128,7 +128,7 @@ def test_a_migrated_run_can_be_migrated_and_trained_again(old, tmp_path):
 
 
 def test_the_same_vocabulary_changes_nothing(old, tmp_path):
-    done = migrate_run(tmp_path / "old", OLD, tmp_path / "same")
+    done = migrate(tmp_path / "old", OLD, tmp_path / "same")
     corpus = Corpus.of(DOCS)
     np.testing.assert_array_equal(done.run.rank(corpus).columns, old.rank(corpus).columns)
     np.testing.assert_array_equal(done.run.decide(corpus).columns, old.decide(corpus).columns)
@@ -141,7 +141,7 @@ def test_a_system_that_decides_by_itself_keeps_its_thresholds(tmp_path):
     model = {"name": "attentive-levels", **small, "merge": "threshold", "train": loop}
     corpus = Corpus.of(DOCS)
     old = train(config={"model": model}, out=tmp_path / "old", train=corpus, ontology=OLD)
-    run = migrate_run(tmp_path / "old", NEW, tmp_path / "new").run
+    run = migrate(tmp_path / "old", NEW, tmp_path / "new").run
     thresholds = old.model.label_thresholds()
     assert (
         run.decision.rule.thresholds[run.labels.column["oak-2026"]]
@@ -151,17 +151,17 @@ def test_a_system_that_decides_by_itself_keeps_its_thresholds(tmp_path):
 
 def test_what_cannot_be_migrated_is_refused_in_one_sentence(old, tmp_path):
     with pytest.raises(RunError, match="exists already"):
-        migrate_run(tmp_path / "old", NEW, tmp_path / "old")
+        migrate(tmp_path / "old", NEW, tmp_path / "old")
     train(config=LINEAR, train=Corpus.of(DOCS), out=tmp_path / "flat")
     with pytest.raises(RunError, match="has no ontology"):
-        migrate_run(tmp_path / "flat", NEW, tmp_path / "new")
+        migrate(tmp_path / "flat", NEW, tmp_path / "new")
     with pytest.raises(ConfigError, match="is not trained"):
         train("migrated", train=Corpus.of(DOCS), out=tmp_path / "wrong")
 
 
 def test_a_damaged_map_of_columns_is_refused(old, tmp_path):
     out = tmp_path / "new"
-    migrate_run(tmp_path / "old", NEW, out)
+    migrate(tmp_path / "old", NEW, out)
     about = verify_folder(out)
     save_tensors(out / "model", "columns", {"columns": np.array([99, 0, 0, 0, 0])})
     write_manifest(out, {k: v for k, v in about.items() if k not in ("format", "files")})

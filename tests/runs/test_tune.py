@@ -5,7 +5,7 @@ import pytest
 
 import ontodex
 from ontodex.errors import ConfigError, RunError
-from ontodex.runs.tune import tune_run
+from ontodex.runs.tune import tune
 from ontodex.types import Corpus, Doc
 
 
@@ -34,7 +34,7 @@ def start(corpus, tmp_path_factory):
 
 
 def test_tuning_finds_the_setting_that_matters_and_keeps_the_others(start, corpus, tmp_path):
-    tuned = tune_run(start, tmp_path / "tuned", train_corpus=corpus, budget="1h")
+    tuned = tune(start, tmp_path / "tuned", train=corpus, budget="1h")
     assert tuned.settings.model.ngrams == 2
     assert tuned.settings.model.prune == 0.01
     before, after = (ontodex.evaluate(run, make_corpus(2))["P@1"] for run in (start, tuned))
@@ -47,10 +47,10 @@ def test_tuning_finds_the_setting_that_matters_and_keeps_the_others(start, corpu
 
 def test_what_cannot_be_tuned_is_refused_before_any_work(start, corpus, tmp_path):
     with pytest.raises(ConfigError, match="--budget: a time is a number"):
-        tune_run(start, tmp_path / "out", train_corpus=corpus, budget="soon")
+        tune(start, tmp_path / "out", train=corpus, budget="soon")
     with pytest.raises(RunError, match="holds a finished run"):
-        tune_run(start, start, train_corpus=corpus)
+        tune(start, start, train=corpus)
     floor = tmp_path / "floor"
     ontodex.train("popularity", train=corpus, out=floor)
     with pytest.raises(ConfigError, match="no settings to tune for the system 'popularity'"):
-        tune_run(floor, tmp_path / "out", train_corpus=corpus)
+        tune(floor, tmp_path / "out", train=corpus)

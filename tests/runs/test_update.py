@@ -24,7 +24,7 @@ from ontodex.runs.evaluate import evaluate
 from ontodex.runs.folder import verify_folder
 from ontodex.runs.recipe import train
 from ontodex.runs.run import load
-from ontodex.runs.update import update_run
+from ontodex.runs.update import update
 from ontodex.types import Corpus, Doc, LabelSpace
 
 TOPICS = {"sea": "wave ship tide", "sky": "cloud wind star", "soil": "root worm clay"}
@@ -66,7 +66,7 @@ def run(trained: Path, tmp_path: Path) -> Path:
 def test_new_documents_and_labels_are_used_at_once(run):
     before = load(run)
     assert "fire" not in before.labels.ids
-    update_run(run, NEW)
+    update(run, NEW)
     after = load(run)
     assert after.labels.ids == (*before.labels.ids, "fire")
     assert after.labels.frequency[-1] == 9
@@ -78,7 +78,7 @@ def test_new_documents_and_labels_are_used_at_once(run):
 
 def test_updates_follow_each_other(run):
     for name in ("n", "m"):
-        update_run(run, new(name))
+        update(run, new(name))
     again = load(run)
     assert again.about["updates"]["documents"] == 18
     assert again.labels.frequency[again.labels.column["fire"]] == 18
@@ -87,12 +87,12 @@ def test_updates_follow_each_other(run):
 
 @pytest.mark.parametrize("later", [(), ("m",), ("m", "o")])
 def test_documents_that_were_added_before_are_refused(run, later):
-    update_run(run, NEW)
+    update(run, NEW)
     for name in later:
-        update_run(run, new(name))
+        update(run, new(name))
     taken = (run / "manifest.json").read_bytes()
     with pytest.raises(RunError, match="run: has taken these documents already") as refused:
-        update_run(run, NEW)
+        update(run, NEW)
     assert refused.value.hint == "give only documents that are new"
     assert (run / "manifest.json").read_bytes() == taken
 
@@ -100,26 +100,26 @@ def test_documents_that_were_added_before_are_refused(run, later):
 def test_documents_that_were_trained_on_are_refused(tmp_path):
     train(config=KNN, out=tmp_path / "run", train=corpus(), dev=NEW)
     with pytest.raises(RunError, match="has taken these documents already"):
-        update_run(tmp_path / "run", corpus())
+        update(tmp_path / "run", corpus())
 
 
 def test_a_run_updated_by_an_older_version_knows_its_last_documents(run):
-    update_run(run, NEW)
+    update(run, NEW)
     manifest = json.loads((run / "manifest.json").read_text())
     manifest["updates"] = {"documents": 9, "last": NEW.key}
     (run / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(RunError, match="has taken these documents already"):
-        update_run(run, NEW)
-    update_run(run, new("m"))
+        update(run, NEW)
+    update(run, new("m"))
     with pytest.raises(RunError, match="has taken these documents already"):
-        update_run(run, NEW)
+        update(run, NEW)
 
 
 def test_documents_without_labels_are_refused(run):
     bare = Corpus.of(Doc(f"b{i}", {"text": "lava"}) for i in range(2))
     for nothing in (bare, Corpus.of([])):
         with pytest.raises(DataError, match="no new document has a label"):
-            update_run(run, nothing)
+            update(run, nothing)
     assert "updates" not in load(run).about
 
 
@@ -137,16 +137,16 @@ def test_documents_without_labels_are_left_out_with_a_warning(run, tmp_path, cap
 def test_new_labels_outside_the_ontology_are_warned_of(tmp_path, caplog):
     ontology = build_ontology([Concept(topic) for topic in (*TOPICS, "rain")])
     train(config=KNN, out=tmp_path / "run", train=corpus(), ontology=ontology)
-    update_run(tmp_path / "run", NEW)
+    update(tmp_path / "run", NEW)
     assert "1 of the 2 labels of the new documents are not in the ontology ('fire'" in caplog.text
     caplog.clear()
-    update_run(tmp_path / "run", Corpus.of([Doc("r", {"text": "drops"}, labels=("rain",))]))
+    update(tmp_path / "run", Corpus.of([Doc("r", {"text": "drops"}, labels=("rain",))]))
     assert not caplog.text
 
 
 def test_a_new_label_gets_the_threshold_of_labels_without_dev_documents(run):
     old = load(run).decision
-    update_run(run, NEW)
+    update(run, NEW)
     found = load(run)
     values = found.decision.rule.thresholds  # type: ignore[attr-defined]
     assert len(values) == len(found.labels)
@@ -157,7 +157,7 @@ def test_a_new_label_gets_the_threshold_of_labels_without_dev_documents(run):
 
 def test_metrics_of_the_old_run_are_not_copied(run):
     evaluate(run, corpus(), report=True)
-    update_run(run, NEW)
+    update(run, NEW)
     assert not (run / "metrics.json").exists()
     assert not list(run.parent.glob(".*")), "nothing is left beside the run"
 
@@ -165,9 +165,9 @@ def test_metrics_of_the_old_run_are_not_copied(run):
 def test_a_system_that_cannot_take_documents_says_so(tmp_path):
     train(config={"model": {"name": "popularity"}}, out=tmp_path / "floor", train=corpus())
     with pytest.raises(RunError, match="cannot take documents without training"):
-        update_run(tmp_path / "floor", NEW)
+        update(tmp_path / "floor", NEW)
     with pytest.raises(RunError, match="no such run folder"):
-        update_run(tmp_path / "nowhere", NEW)
+        update(tmp_path / "nowhere", NEW)
 
 
 def test_the_command_updates_a_run(run, tmp_path):
@@ -183,7 +183,7 @@ def test_graphknn_takes_documents_through_the_same_command(tmp_path):
     model = {"name": "graphknn", "hidden": 16, "label_size": 4, "networks": 1, "train": training}
     train(config={"model": model}, out=tmp_path / "run", train=corpus())
     before = len(load(tmp_path / "run").model.memory)
-    update_run(tmp_path / "run", Corpus.of([*NEW, Doc("bare", {"text": "lava"})]))
+    update(tmp_path / "run", Corpus.of([*NEW, Doc("bare", {"text": "lava"})]))
     updated = load(tmp_path / "run")
     assert {s.label for s in updated.suggest("ash wave", limit=9)} >= {"fire"}
     assert len(updated.model.memory) == updated.model.gold.shape[0] == before + 9
@@ -193,13 +193,13 @@ UPDATER = """
 import dataclasses, secrets, sys
 from pathlib import Path
 from ontodex.corpora.open import open_corpus
-from ontodex.runs.update import update_run
+from ontodex.runs.update import update
 from ontodex.types import Corpus
 docs = list(open_corpus(Path(sys.argv[2])))
 while True:
     name = secrets.token_hex(4)  # other documents each time, in each process
     new = Corpus.of(dataclasses.replace(doc, id=name + doc.id) for doc in docs)
-    update_run(Path(sys.argv[1]), new)
+    update(Path(sys.argv[1]), new)
     print("done", flush=True)
 """
 

@@ -9,7 +9,7 @@ import pytest
 from ontodex.errors import RunError
 from ontodex.runs.recipe import train
 from ontodex.runs.run import load
-from ontodex.runs.update import update_run
+from ontodex.runs.update import update
 from ontodex.runs.versions import KEPT, list_versions, name_version, replace_run, restore_version
 from ontodex.types import Corpus, Doc
 
@@ -30,7 +30,7 @@ def read_labels(folder):
 
 def test_an_update_keeps_the_version_before_and_it_can_be_restored(run):
     first = name_version(run)
-    update_run(run, make_docs("oak"))
+    update(run, make_docs("oak"))
     second = name_version(run)
     assert [one.name for one in list_versions(run)] == [second, first]
     assert restore_version(run).name == first
@@ -41,7 +41,7 @@ def test_an_update_keeps_the_version_before_and_it_can_be_restored(run):
 
 def test_only_the_last_versions_are_kept_each_once(run):
     for number in range(KEPT + 2):
-        update_run(run, make_docs(f"label{number}"))
+        update(run, make_docs(f"label{number}"))
     current, *earlier = list_versions(run)
     assert len(earlier) == KEPT
     for _ in range(3):  # to and fro makes no new versions
@@ -54,13 +54,13 @@ def test_only_the_last_versions_are_kept_each_once(run):
 def test_an_unknown_version_is_refused_with_those_there_are(run):
     with pytest.raises(RunError, match="has no earlier version; it has none"):
         restore_version(run)
-    update_run(run, make_docs("oak"))
+    update(run, make_docs("oak"))
     with pytest.raises(RunError, match=f"it has {list_versions(run)[1].name}"):
         restore_version(run, "ffff")
 
 
 def test_a_damaged_version_is_not_restored(run):
-    update_run(run, make_docs("oak"))
+    update(run, make_docs("oak"))
     (run.with_name("run.versions") / f"0001-{list_versions(run)[1].name}" / "labels.tsv").unlink()
     with pytest.raises(RunError, match="missing from the run folder"):
         restore_version(run)
@@ -70,5 +70,5 @@ def test_a_damaged_version_is_not_restored(run):
 def test_a_run_that_changed_meanwhile_is_not_replaced(run):
     with pytest.raises(RunError, match="another process changed the run"), replace_run(run) as new:
         shutil.copytree(run, new, dirs_exist_ok=True)
-        update_run(run, make_docs("oak"))
+        update(run, make_docs("oak"))
     assert read_labels(run) == {"fish", "oak"}

@@ -9,7 +9,7 @@ from threading import Event
 
 import pytest
 
-from ontodex.runs.update import update_run
+from ontodex.runs.update import update
 from ontodex.runs.versions import name_version, restore_version
 from ontodex.serve.run_metadata import RunMetadata
 from ontodex.serve.run_view import RunView
@@ -43,7 +43,7 @@ def test_an_updated_run_is_served_after_a_reload_and_the_old_one_after_going_bac
     assert client.post("/runs/small/reload").json() == {
         "run": "small", "version": old, "is_changed": False
     }  # fmt: skip
-    update_run(folder, NEWTS)
+    update(folder, NEWTS)
     assert best_label(client) == [ROAD], "the service has not looked yet"
     new = client.post("/runs/small/reload").json()
     assert (new["is_changed"], new["version"]) == (True, name_version(folder))
@@ -66,14 +66,14 @@ def test_stored_suggestions_are_those_of_the_served_version(client, folder):
     client.post("/documents", json={"documents": [{"text": "newts brake in wet moss"}]})
     (found,) = client.post("/documents/1/suggest", json={"limit": 1}).json()["suggestions"]
     assert found["label"] == ROAD
-    update_run(folder, NEWTS)
+    update(folder, NEWTS)
     client.post("/runs/small/reload")
     (found,) = client.post("/documents/1/suggest", json={"limit": 1}).json()["suggestions"]
     assert found["label"] == "newt"
 
 
 def test_a_version_that_cannot_be_loaded_leaves_the_old_one_and_shows_no_path(client, folder):
-    update_run(folder, NEWTS)
+    update(folder, NEWTS)
     (folder / "labels.tsv").write_text("damaged")
     refused = client.post("/runs/small/reload")
     assert refused.status_code == 409
@@ -111,7 +111,7 @@ def test_no_request_is_lost_while_versions_change(launch, folder):
         asking = [pool.submit(ask) for _ in range(8)]
         try:
             old = name_version(folder)
-            update_run(folder, NEWTS)  # found by watching
+            update(folder, NEWTS)  # found by watching
             new = name_version(folder)
             wait_for(new)
             restored = server.post("/runs/small/versions/previous/restore")

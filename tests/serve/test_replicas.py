@@ -12,7 +12,7 @@ from threading import Event
 import pytest
 import requests
 
-from ontodex.runs.update import update_run
+from ontodex.runs.update import update
 from ontodex.runs.versions import name_version
 from ontodex.types import Corpus, Doc
 from patience import PATIENCE
@@ -139,7 +139,7 @@ def test_replicas_change_versions_without_a_lost_request(replicas):
         asking = [pool.submit(ask, server) for server in servers for _ in range(2)]
         try:
             old = name_version(folder)
-            update_run(folder, NEWTS)
+            update(folder, NEWTS)
             wait_for(name_version(folder))
             restored = servers[1].post("/runs/small/versions/previous/restore")
             assert restored.json()["version"] == old

@@ -141,12 +141,13 @@ def suggest(
     """
     from ontodex.corpora.text_argument import read_document
     from ontodex.render import outline
-    from ontodex.runs.run import suggest_in_context
 
     loaded, doc = ontodex.load(run, device=device), read_document(text, keyword)
     ontology = loaded.labels.ontology
     warn_missing_language(language, ontology)
-    found = suggest_in_context(loaded, doc, limit=limit, threshold=threshold, language=language)
+    found = ontodex.suggest_in_context(
+        loaded, doc, limit=limit, threshold=threshold, language=language
+    )
     if not found.shown:
         print_answer([], as_json, lambda: outline.describe_no_suggestion(found, threshold))
         return
@@ -197,11 +198,10 @@ def explain(
     from ontodex.corpora.text_argument import read_document
     from ontodex.io.files import write_text
     from ontodex.render import explanation, set_attention
-    from ontodex.runs.run import explain_set
 
     loaded, doc = ontodex.load(run, device=device), read_document(text, keyword)
     warn_missing_language(language, loaded.labels.ontology)
-    steps = explain_set(loaded, doc) if label is None and not attention else None
+    steps = ontodex.explain_set(loaded, doc) if label is None and not attention else None
     if steps is not None:
         if html is not None:
             write_text(html, set_attention.set_attention_page(steps, loaded.labels))
@@ -274,10 +274,10 @@ def experiment(
 
     ontodex experiment experiments/sample.toml
     """
-    from ontodex.runs.experiment.execute import run_experiment
-
     folder = out or Path("runs") / file.stem
-    results = run_experiment(file, folder, root=root or Path(), device=device, workers=workers)
+    results = ontodex.run_experiment(
+        file, folder, root=root or Path(), device=device, workers=workers
+    )
     typer.echo(results.text())
     typer.echo(f"\nwritten to {folder}: results.md, results.html, results.json")
     if failed := results.failures():
@@ -298,9 +298,7 @@ def export(
 
     ontodex export runs/linear exported/ --to onnx
     """
-    from ontodex.runs.export import export_run
-
-    for path in export_run(run, out, to):
+    for path in ontodex.export(run, out, to):
         typer.echo(path)
 
 
@@ -314,9 +312,7 @@ def push(
 
     ontodex push runs/parabel ./shared/parabel
     """
-    from ontodex.runs.hub import push_run
-
-    typer.echo(push_run(run, target, public=public))
+    typer.echo(ontodex.push(run, target, public=public))
 
 
 @app.command()
@@ -329,9 +325,7 @@ def pull(
 
     ontodex pull ./shared/parabel runs/fetched
     """
-    from ontodex.runs.hub import pull_run
-
-    typer.echo(pull_run(source, out, revision=revision))
+    typer.echo(ontodex.pull(source, out, revision=revision))
 
 
 @app.command()
@@ -346,10 +340,8 @@ def update(
 
     ontodex update runs/knn new.jsonl
     """
-    from ontodex.runs.update import update_run
-
     before = ontodex.load(run)
-    updated = update_run(run, corpus, device=device, mapping=mapping)
+    updated = ontodex.update(run, corpus, device=device, mapping=mapping)
     documents = updated.n_updated - before.n_updated
     labels = len(updated.labels) - len(before.labels)
     typer.echo(

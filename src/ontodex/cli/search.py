@@ -78,9 +78,7 @@ def tune(
 
     ontodex tune runs/linear --train train.jsonl --budget 2m --out runs/linear-tuned
     """
-    from ontodex.runs.tune import tune_run
-
-    tune_run(run, out, train_corpus=train, dev=dev, budget=budget, device=device, mapping=mapping)
+    ontodex.tune(run, out, train=train, dev=dev, budget=budget, device=device, mapping=mapping)
     typer.echo(f"run folder {out}; what was tried: {out / 'tune.html'}")
 
 

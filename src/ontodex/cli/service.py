@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from typer import Argument, CallbackParam, Option
@@ -13,9 +13,6 @@ import ontodex
 from ontodex.cli.app import Device, Json, RunFolder, app, print_answer
 from ontodex.cli.completion import complete_runs
 from ontodex.errors import ConfigError
-
-if TYPE_CHECKING:
-    from ontodex.runs.migrate import Migration
 
 keys_app = typer.Typer(
     help="Manage the keys of the service; the file holds only hashes.", no_args_is_help=True
@@ -166,23 +163,7 @@ def learn(
 
     ontodex learn runs/parabel --database decisions.sqlite
     """
-    from ontodex.errors import require
-
-    require("sqlalchemy", extra="serve", purpose="reading decisions")
-    from ontodex.serve.database import Database
-    from ontodex.serve.learn import learn as learn_decisions
-    from ontodex.serve.learn import retrain as retrain_with_decisions
-
-    if train is not None and not retrain:
-        raise ConfigError("--train needs --retrain", hint="ontodex learn RUN --retrain --train C")
-    opened = Database.open(database, create=False)
-    try:
-        if retrain:
-            result = retrain_with_decisions(run, opened, train=train, device=device)
-        else:
-            result = learn_decisions(run, opened, device=device)
-    finally:
-        opened.close()
+    result = ontodex.learn(run, database, retrain=retrain, train=train, device=device)
     print_answer(result.to_dict(), as_json, result.render_text)
 
 
@@ -209,11 +190,11 @@ def migrate(
     ontodex migrate runs/parabel mesh2026.xml.gz --out runs/parabel-2026
     """
     from ontodex.render.migration import format_migration, make_migration_report
-    from ontodex.runs.migrate import migrate_run
+    from ontodex.serve.offline import migrate_decisions
 
     before, now = ontodex.load(run).labels.ontology, ontodex.read_ontology(ontology)
-    done = migrate_run(run, now, out, train=train, device=device)
-    moved = _migrate_decisions(database, run, out, done) if decisions else None
+    done = ontodex.migrate(run, now, out, train=train, device=device)
+    moved = migrate_decisions(database, run, done) if decisions else None
     report = make_migration_report(
         done.diff,
         lost=done.lost,
@@ -222,26 +203,6 @@ def migrate(
         decisions=moved,
     )
     print_answer(report, as_json, lambda: format_migration(report, before or now, now))
-
-
-def _migrate_decisions(location: str, old: Path, new: Path, done: Migration) -> dict[str, int]:
-    """Move the decisions and the queue of a vocabulary; return how many decisions moved, and how
-    many could not."""
-    from ontodex.errors import require
-    from ontodex.io.files import hash_file
-
-    require("sqlalchemy", extra="serve", purpose="moving decisions")
-    from ontodex.serve.database import Database
-
-    opened = Database.open(location, create=False)
-    try:
-        if (old / "ontology.json").exists():
-            digests = (hash_file(folder / "ontology.json") for folder in (old, new))
-            opened.projects.move_vocabulary(*digests)
-        moved = opened.replace_labels(done.successors)
-        return {"moved": moved, "stuck": opened.count_labels(done.lost)}
-    finally:
-        opened.close()
 
 
 @app.command()
@@ -261,13 +222,11 @@ def versions(
 
     ontodex versions runs/parabel --restore previous
     """
-    from ontodex.runs.versions import list_versions, restore_version
-
     if restore is not None:
-        restore_version(run, None if restore == "previous" else restore)
+        ontodex.restore_version(run, None if restore == "previous" else restore)
     rows = [
         {"version": one.name, "time": one.time, "is_current": one.is_current}
-        for one in list_versions(run)
+        for one in ontodex.list_versions(run)
     ]
     lines = [
         f"{row['version']}  {row['time']}{'  current' if row['is_current'] else ''}" for row in rows

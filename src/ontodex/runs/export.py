@@ -20,10 +20,10 @@ TARGETS = ("onnx",)
 EXAMPLE = "Brown trout return to the city's restored stream in 2024."
 
 
-def export_run(run: Run | str | Path, out: str | Path, to: str = "onnx") -> list[Path]:
+def export(run: Run | str | Path, out: str | Path, to: str = "onnx") -> list[Path]:
     """Write the run into the folder `out` and return the files.
 
-    >>> [path.name for path in export_run("runs/linear", "exported")]
+    >>> [path.name for path in ontodex.export("runs/linear", "exported")]
     ['model.onnx', 'labels.tsv', 'tokens.json']
     """
     if to not in TARGETS:

@@ -18,6 +18,7 @@ from ontodex.io.hub import download, explain_errors, load_library
 from ontodex.io.temporary import temporary_folder
 from ontodex.runs.folder import SUFFIXES, check_training_facts, verify_folder
 from ontodex.runs.model_card import write_model_card
+from ontodex.runs.run import Run, locate_run
 
 CARD = "README.md"
 _REPOSITORY = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
@@ -25,13 +26,16 @@ _REPOSITORY = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
 PRIVATE = ("report.html", "log.jsonl", "label_metrics.tsv")
 
 
-def push_run(run: str | Path, target: str, *, public: bool = False) -> str:
+def push(run: Run | str | Path, target: str, *, public: bool = False) -> str:
     """Publish a run with its model card; return the address of the repository or the folder.
 
     `target` is a repository (`user/name`), or a path with a leading / or . for a folder. A new
     repository is private unless `public` is true.
+
+    >>> ontodex.push("runs/floor", "./shared")
+    'shared'
     """
-    run = Path(run)
+    run = locate_run(run)
     about = verify_folder(run)
     check_training_facts(run, about)
     if (folder := _as_folder(target)) is not None:
@@ -52,8 +56,12 @@ def push_run(run: str | Path, target: str, *, public: bool = False) -> str:
         return str(address)
 
 
-def pull_run(source: str, out: str | Path, *, revision: str | None = None) -> Path:
-    """Fetch a published run into the new folder `out`, verify it, and return the folder."""
+def pull(source: str, out: str | Path, *, revision: str | None = None) -> Path:
+    """Fetch a published run into the new folder `out`, verify it, and return the folder.
+
+    >>> ontodex.load(ontodex.pull("./shared", "runs/fetched"))
+    Run('runs/fetched', popularity, 4 labels)
+    """
     out = Path(out)
     if out.exists():
         raise RunError(f"{out}: exists already", hint="choose another folder")

@@ -31,11 +31,11 @@ from ontodex.models.consensus.system import Consensus
 from ontodex.models.interface import Decides
 from ontodex.models.migrated import Migrated
 from ontodex.ontology.diff import OntologyDiff, compare_ontologies
-from ontodex.ontology.open import write_ontology
+from ontodex.ontology.open import read_ontology, write_ontology
 from ontodex.runs.folder import save_labels, write_manifest
 from ontodex.runs.migration import MIGRATION, map_labels, read_migration
 from ontodex.runs.retrain import open_sources
-from ontodex.runs.run import Run, load
+from ontodex.runs.run import Run, load, locate_run
 from ontodex.runs.versions import name_version
 from ontodex.types import LabelSpace, Ontology
 
@@ -52,9 +52,9 @@ class Migration:
     not_served: Sequence[str]  # new concepts that cannot be suggested
 
 
-def migrate_run(
-    folder: str | Path,
-    ontology: Ontology,
+def migrate(
+    run: Run | str | Path,
+    ontology: Ontology | str | Path,
     out: str | Path,
     *,
     train: str | Path | None = None,
@@ -64,8 +64,15 @@ def migrate_run(
 
     `train` is the training corpus where the run does not record its path. It is needed only to
     serve new concepts by their names; without it the run's own `lexical` does, if it has one.
+
+    >>> migration = ontodex.migrate("runs/floor", "newer.json", "runs/newer")
+    >>> migration.run.settings.name, migration.found_by_name
+    ('migrated', ['eel'])
     """
-    run, out = load(folder, device=device), Path(out)
+    folder, out = locate_run(run), Path(out)
+    run = load(folder, device=device)
+    if not isinstance(ontology, Ontology):
+        ontology = read_ontology(ontology)
     if run.labels.ontology is None:
         raise RunError(f"{folder}: has no ontology, so there is no version to migrate from")
     if out.exists():

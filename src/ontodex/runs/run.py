@@ -59,6 +59,11 @@ def load(folder: str | Path, *, device: str = "cpu") -> Run:
         raise RunError(f"{folder}: {error}", hint=error.hint) from error
 
 
+def locate_run(run: Run | str | Path) -> Path:
+    """Return the folder of a run that is given as such or by its path."""
+    return run.folder if isinstance(run, Run) else Path(run)
+
+
 def _load(folder: Path, about: Table, device: str) -> Run:
     """Load what a verified run folder holds."""
     from ontodex.decide.decision import load_decision

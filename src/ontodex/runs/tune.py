@@ -27,19 +27,19 @@ from ontodex.runs.documents import choose_mapping, match_labels
 from ontodex.runs.folder import is_finished, load_config, verify_folder
 from ontodex.runs.languages import find_corpus_languages
 from ontodex.runs.recipe import train as train_run
-from ontodex.runs.run import RANKS, Run
+from ontodex.runs.run import RANKS, Run, locate_run
 from ontodex.runs.settings import resolve
 from ontodex.types import Corpus, LabelSpace, Ontology
 
 logger = logging.getLogger(__name__)
 
 
-def tune_run(
-    run: str | Path,
+def tune(
+    run: Run | str | Path,
     out: str | Path,
     *,
-    train_corpus: str | Path | Corpus,
-    dev: str | Path | Corpus | None = None,
+    train: Documents,
+    dev: Documents | None = None,
     budget: str = "5m",
     device: str = "auto",
     mapping: FieldMapping = NO_MAPPING,
@@ -49,25 +49,27 @@ def tune_run(
 
     The trials lie beside `out` until it is finished, so that a killed search continues. `mapping`
     names columns of tables, which by default are those of the run's training documents.
+
+    >>> tuned = ontodex.tune("runs/linear", "runs/tuned", train="train.jsonl", budget="1s")
+    >>> tuned.settings.name
+    'linear'
     """
-    run, out = Path(run), Path(out)
+    run, out = locate_run(run), Path(out)
     clock = _read_budget(budget)
     about = verify_folder(run)
     if is_finished(out):
         raise RunError(f"{out}: holds a finished run", hint="choose another --out")
     tables = load_config(run)
     name, start = _read_start(tables)
-    vocabulary = run / "ontology.json"
-    ontology = read_ontology(vocabulary, "json") if vocabulary.exists() else None
-    if not isinstance(train_corpus, Corpus):
-        mapping = choose_mapping(train_corpus, mapping, about)
-    corpus = _open(train_corpus, ontology, mapping)
+    ontology = _read_vocabulary(run / "ontology.json")
+    if isinstance(train, str | Path):
+        mapping = choose_mapping(train, mapping, about)
+    corpus = _open(train, ontology, mapping)
     if not list_alternatives(name, corpus.kind):
         raise ConfigError(
             f"there are no settings to tune for the system {name!r}", hint="tune one of its members"
         )
-    if dev is not None:
-        dev = _open(dev, ontology, mapping)
+    dev = None if dev is None else _open(dev, ontology, mapping)
     fitted, held_out = set_aside(corpus) if dev is None else (corpus, dev)
     labels = LabelSpace.of(fitted, ontology, min_count=resolve(tables).labels.min_count)
     work = out.with_name(f".{out.name}.tune-{corpus.key[:12]}")
@@ -99,6 +101,10 @@ def _read_budget(budget: str) -> Budget:
         return Budget(parse_duration(budget))
     except ValueError as error:
         raise ConfigError(f"--budget: {error}") from error
+
+
+def _read_vocabulary(path: Path) -> Ontology | None:
+    return read_ontology(path, "json") if path.exists() else None
 
 
 def _open(corpus: Documents, ontology: Ontology | None, mapping: FieldMapping) -> Corpus:

@@ -15,15 +15,15 @@ from ontodex.models.interface import Updates
 from ontodex.runs.documents import open_documents
 from ontodex.runs.folder import save_labels, write_manifest
 from ontodex.runs.recipe import refuse_unlabelled, warn_unknown_labels
-from ontodex.runs.run import Run, load
+from ontodex.runs.run import Run, load, locate_run
 from ontodex.runs.versions import replace_run
 from ontodex.types import Corpus, LabelSpace
 
 logger = logging.getLogger(__name__)
 
 
-def update_run(
-    folder: str | Path,
+def update(
+    run: Run | str | Path,
     corpus: Documents,
     *,
     device: str = "cpu",
@@ -34,8 +34,11 @@ def update_run(
     The new run is written beside the old one and replaces it in one step: at any moment the folder
     holds the old run or the new one. The old one is kept as an earlier version. Metrics of the old
     run are not copied.
+
+    >>> ontodex.update("runs/knn", "new.jsonl").n_updated
+    2
     """
-    folder = Path(folder)
+    folder = locate_run(run)
     with replace_run(folder) as new:
         old = load(folder, device=device)
         add_documents(old, open_documents(corpus, old.labels, old.about, mapping), new)

@@ -21,6 +21,7 @@ from pathlib import Path
 from ontodex.errors import RunError
 from ontodex.io.files import hash_file, replace_folder
 from ontodex.runs.folder import is_finished, verify_folder
+from ontodex.runs.run import Run, locate_run
 
 KEPT = 3  # earlier versions
 NAME_LENGTH = 12
@@ -41,8 +42,13 @@ def name_version(folder: Path) -> str:
     return hash_file(folder / "manifest.json")[:NAME_LENGTH]
 
 
-def list_versions(folder: Path) -> list[Version]:
-    """Return the current version, then the earlier ones, the last replaced first."""
+def list_versions(run: Run | str | Path) -> list[Version]:
+    """Return the current version, then the earlier ones, the last replaced first.
+
+    >>> [version.is_current for version in ontodex.list_versions("runs/knn")]
+    [True, False]
+    """
+    folder = locate_run(run)
     if not is_finished(folder):
         verify_folder(folder)  # says what is wrong
     earlier = [
@@ -88,11 +94,17 @@ def _keep_version(folder: Path, successor: str) -> None:
         shutil.rmtree(path)
 
 
-def restore_version(folder: Path, name: str | None = None) -> Version:
+def restore_version(run: Run | str | Path, name: str | None = None) -> Version:
     """Put an earlier version in the place of the run; by default the last replaced one.
 
     The version that it replaces is kept, so that this can be undone too.
+
+    >>> ontodex.restore_version("runs/knn").is_current
+    True
+    >>> ontodex.load("runs/knn").n_updated
+    0
     """
+    folder = locate_run(run)
     current, *earlier = list_versions(folder)
     found = [one for one in earlier if name is None or one.name.startswith(name)]
     if not found:

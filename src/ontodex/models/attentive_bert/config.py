@@ -23,7 +23,7 @@ class BertLoopConfig(CorpusLoopConfig):
     weight_decay: float = 0.01  # decoupled, as in AdamW
     patience: int = 0  # epochs without a better dev score before training stops; 0 = never
 
-    max_grad_norm: ClassVar[float] = 5.0
+    max_grad_norm: ClassVar[float] = 5.0  # type: ignore[misc]
 
 
 @dataclass(frozen=True)

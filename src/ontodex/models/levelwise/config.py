@@ -68,7 +68,7 @@ class PaperLoopConfig(NetworkLoopConfig):
     warmup_steps: int = 1  # steps until it is reached; never more than a tenth of all steps
     ema_rate: float = 0.0  # 1 - decay of the moving average of the weights; 0 = no average
 
-    final_lr_ratio: ClassVar[float] = 1.0
+    final_lr_ratio: ClassVar[float] = 1.0  # type: ignore[misc]
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,19 @@ FAILURES = (OntodexError, OSError, MemoryError, RuntimeError, ValueError)  # of 
 
 
 def run_experiment(
-    path: Path, out: Path, *, root: Path, device: str = "auto", workers: int = 1
+    file: str | Path,
+    out: str | Path,
+    *,
+    root: str | Path = ".",
+    device: str = "auto",
+    workers: int = 1,
 ) -> Results:
-    """Run what the file asks for and `out` does not hold yet, and write the table there."""
+    """Run what the file asks for and `out` does not hold yet, and write the table there.
+
+    `root` is where the paths of corpora start, and `workers` the runs trained at the same time.
+    `Results.text()` is the table.
+    """
+    path, out, root = Path(file), Path(out), Path(root)
     plan = read_plan(path)
     check_data(plan, root=root, out=out)
     # Once, here: loading torch must not count as training time of the first system.

@@ -1,0 +1,72 @@
+"""Use a database of decisions without a running service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ontodex.errors import ConfigError, require
+from ontodex.io.files import hash_file
+from ontodex.runs.migrate import Migration
+from ontodex.runs.run import Run, locate_run
+
+if TYPE_CHECKING:
+    from ontodex.serve.database import Database
+    from ontodex.serve.learn import LearnResult
+
+
+def learn(
+    run: Run | str | Path,
+    database: str = "decisions.sqlite",
+    *,
+    retrain: bool = False,
+    train: str | Path | None = None,
+    device: str = "cpu",
+) -> LearnResult:
+    """Learn from curators' decisions; return the changes, and their effect on held-out documents.
+
+    database    file or URL of the decisions
+    retrain     train again, on the training corpus and the decided documents; else thresholds are
+                adapted, and systems that can update take the documents
+    train       the training corpus for `retrain`, if not the recorded one
+
+    A run whose label sets would become worse stays as it is. The version before is kept.
+
+    >>> ontodex.learn("runs/floor", "decisions.sqlite").n_documents
+    0
+    """
+    if train is not None and not retrain:
+        raise ConfigError("--train needs --retrain", hint="ontodex learn RUN --retrain --train C")
+    folder = locate_run(run)
+    with _open(database, purpose="reading decisions") as opened:
+        from ontodex.serve import learn as decisions
+
+        if retrain:
+            return decisions.retrain(folder, opened, train=train, device=device)
+        return decisions.learn(folder, opened, device=device)
+
+
+def migrate_decisions(database: str, old: Path, migration: Migration) -> dict[str, int]:
+    """Move the decisions and the queue of a vocabulary; return how many decisions moved, and how
+    many could not. `old` is the folder of the run that was migrated."""
+    with _open(database, purpose="moving decisions") as opened:
+        if (old / "ontology.json").exists():
+            folders = (old, migration.run.folder)
+            digests = (hash_file(folder / "ontology.json") for folder in folders)
+            opened.projects.move_vocabulary(*digests)
+        moved = opened.replace_labels(migration.successors)
+        return {"moved": moved, "stuck": opened.count_labels(migration.lost)}
+
+
+@contextmanager
+def _open(location: str, *, purpose: str) -> Iterator[Database]:
+    require("sqlalchemy", extra="serve", purpose=purpose)
+    from ontodex.serve.database import Database
+
+    opened = Database.open(location, create=False)
+    try:
+        yield opened
+    finally:
+        opened.close()
