@@ -57,6 +57,13 @@ def read(path: Path | None, overrides: Sequence[str] = ()) -> Table:
     return tables
 
 
+def check_needed(name: str, settings: Any) -> None:
+    """Refuse to train a system without a setting that is marked `needed`, and say how to get it."""
+    for item in dataclasses.fields(settings):
+        if "needed" in item.metadata and not getattr(settings, item.name):
+            raise ConfigError(f"{name} needs {item.metadata['needed']}", hint=item.metadata["hint"])
+
+
 def _check_size(path: Path) -> None:
     if (size := path.stat().st_size) > MAX_BYTES:
         raise ConfigError(f"{path}: {size:,} bytes; settings have at most {MAX_BYTES:,}")

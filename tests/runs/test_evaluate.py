@@ -41,3 +41,20 @@ def test_a_corpus_with_unknown_labels_only_is_refused_and_writes_nothing(folder)
         evaluate(folder, strange, report=True)
     assert "'fish' is one" in met.value.hint
     assert ((folder / "metrics.json").exists() and (folder / "metrics.json").read_bytes()) == before
+
+
+def test_training_writes_the_model_card_and_an_evaluation_adds_its_figures(tmp_path):
+    run = train(config=TABLES, out=tmp_path / "floor", train=DOCS)
+    card = run.folder / "README.md"
+    before = card.read_text(encoding="utf-8")
+    assert before.startswith('---\nlibrary_name: "ontodex"\n')
+    assert "# floor\n" in before
+    assert f"trained on {run.about['train']['documents']} documents" in before
+    assert "`ontodex evaluate floor test.jsonl` does" in before
+    assert "ontodex pull" not in before
+    metrics = evaluate(run, DOCS, report=True)
+    assert f"| P@1 | {100 * metrics['P@1']:.2f} |" in card.read_text(encoding="utf-8")
+    load(run.folder)  # the card may change
+    card.write_text("Ours", encoding="utf-8")
+    evaluate(run, DOCS, report=True)
+    assert card.read_text(encoding="utf-8") == "Ours"

@@ -135,7 +135,7 @@ def test_the_paths_of_the_corpora_stay_at_home(tmp_path):
     train("knn", train=paths["train"], dev=paths["dev"], out=out)
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["train"]["path"] == str(paths["train"])
-    push_run(out, str(tmp_path / "shared"))
+    push(out, str(tmp_path / "shared"))
     published = (path for path in (tmp_path / "shared").rglob("*") if path.is_file())
     assert [path for path in published if b"secret" in path.read_bytes()] == []
     pushed = json.loads((tmp_path / "shared" / "manifest.json").read_text())
@@ -144,12 +144,12 @@ def test_the_paths_of_the_corpora_stay_at_home(tmp_path):
 
 
 def test_a_pulled_run_names_no_file_that_retraining_would_read(run, tmp_path):
-    push_run(run, str(tmp_path / "shared"))
+    push(run, str(tmp_path / "shared"))
     place = tmp_path / "shared" / "manifest.json"
     manifest = json.loads(place.read_text())
     manifest["train"]["path"] = manifest["dev"]["path"] = "/etc/passwd"
     place.write_text(json.dumps(manifest))
-    fetched = pull_run(str(tmp_path / "shared"), tmp_path / "fetched")
+    fetched = pull(str(tmp_path / "shared"), tmp_path / "fetched")
     assert "passwd" not in (fetched / "manifest.json").read_text()
     with pytest.raises(RunError, match="does not record the path") as refused:
         open_sources(load(fetched))

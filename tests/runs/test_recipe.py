@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from floor_run import DOCS, ONTOLOGY, TABLES
-from ontodex.errors import DataError, RunError
+from ontodex.errors import ConfigError, DataError, RunError
 from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.runs.recipe import train
 from ontodex.runs.run import Run, load
 from ontodex.types import Corpus, Doc
+from tiny_encoder import write_tiny_encoder
 
 
 def test_a_tenth_is_set_aside_without_dev_and_learned_at_the_end(folder, tmp_path):
@@ -78,3 +79,26 @@ def test_every_missing_file_is_named_before_a_document_is_read(tmp_path):
             train(**{"model": "popularity", "train": broken, "out": tmp_path / "run", **options})
         assert refused.value.path.name == name
         assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["semantic", "attentive-bert"])
+def test_a_missing_encoder_is_named_before_a_document_is_read(name, tmp_path):
+    (tmp_path / "train.jsonl").write_text("no JSON")
+    with pytest.raises(ConfigError, match=f"{name} needs a pretrained encoder") as caught:
+        train(name, train=tmp_path / "train.jsonl", out=tmp_path / "out")
+    assert "ontodex data get minilm DIR" in caught.value.hint
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_system_that_learns_no_label_does_not_warn_of_unlearned_documents(tmp_path, caplog):
+    concepts = [Concept("fish", {"en": "trout"}), Concept("tree", {"en": "oak"})]
+    labels = ("tree", "fish")
+    docs = Corpus.of(Doc(str(i), {"text": "oak"}, labels=(labels[i % 2],)) for i in range(30))
+    encoder = write_tiny_encoder(tmp_path / "encoder", ["oak leaves trout"])
+    with caplog.at_level("INFO"):
+        train(
+            "semantic", train=docs, ontology=build_ontology(concepts), out=tmp_path / "out",
+            encoder=str(encoder),
+        )  # fmt: skip
+    assert "semantic learns no label: a tenth" in caplog.text
+    assert "unlearned" not in caplog.text

@@ -22,14 +22,19 @@ import torch
 from ontodex.errors import DataError, RunError
 from ontodex.features.word_pieces import PIECES, WordPieces
 from ontodex.io.files import write_text
-from ontodex.io.hub import find_folder
+from ontodex.io.hub import RUN_LICENCE, find_folder
 from ontodex.io.tensors import check_tensors, map_tensor_file
 from ontodex.models.layers.bert import Bert, BertConfig
 from ontodex.models.weights import set_weights, weight_specs
 
 CONFIG, WEIGHTS, LICENCE = "config.json", "model.safetensors", "licence.txt"
-RUN_LICENCE = "encoder-licence.txt"  # the same in a run folder
 MAX_CONFIG_BYTES = 2**20
+# What `check_needed` says of a system that cannot do without an encoder.
+NEEDED_ENCODER = {
+    "path": True,
+    "needed": "a pretrained encoder",
+    "hint": "ontodex data get minilm DIR, then --set model.encoder=DIR",
+}
 _PREFIX = "bert."  # of models with a head, such as those for masked words
 # Parts of a file that the states of words do not need.
 _UNUSED = ("pooler.", "cls.", "embeddings.position_ids")

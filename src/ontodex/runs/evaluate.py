@@ -24,6 +24,7 @@ from ontodex.models.interface import Describes
 from ontodex.ontology.levels import compute_label_ancestors, compute_label_levels
 from ontodex.runs.documents import open_documents
 from ontodex.runs.languages import warn_foreign
+from ontodex.runs.model_card import save_model_card
 from ontodex.runs.run import Run, load, predict
 from ontodex.types import Corpus
 from ontodex.types.answers import PredictionResult
@@ -102,6 +103,7 @@ def _write(
     }
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
     write_text(run.folder / "metrics.json", text)
+    save_model_card(run.folder, run.about)
     counts = count_by_label(gold, result.label_sets)
     write_label_table(run.folder / "label_metrics.tsv", run.labels, counts)
     write_report(

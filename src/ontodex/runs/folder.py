@@ -3,6 +3,7 @@
     config.toml     every setting, resolved              labels.tsv     column -> concept, frequency
     model/          the system (safetensors, JSON, TSV)  ontology.json  if there is an ontology
     decision.json   how rankings become label sets       metrics.json, report.html, log.jsonl
+    README.md       the model card, for people
     manifest.json   written last: format version and SHA-256 of every file that is loaded
 
 A folder without a manifest is an unfinished training. Loading refuses every file that differs from
@@ -33,7 +34,7 @@ FORMAT = 1
 _HINT = "copy the run folder again, or train again"
 OLDEST_FORMAT = 1
 # Evaluations and logs are written after training; they may change without changing the model.
-UNTRUSTED = {"manifest.json", "metrics.json", "report.html", "log.jsonl"}
+UNTRUSTED = {"manifest.json", "metrics.json", "report.html", "log.jsonl", "README.md"}
 SUFFIXES = {".safetensors", ".json", ".tsv", ".txt", ".toml", ".html", ".jsonl", ".npy", ".png"}
 
 

@@ -17,10 +17,9 @@ from ontodex.io.files import replace_folder, write_text
 from ontodex.io.hub import download, explain_errors, load_library
 from ontodex.io.temporary import temporary_folder
 from ontodex.runs.folder import SUFFIXES, check_training_facts, verify_folder
-from ontodex.runs.model_card import write_model_card
+from ontodex.runs.model_card import CARD, write_model_card
 from ontodex.runs.run import Run, locate_run
 
-CARD = "README.md"
 _REPOSITORY = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
 # The report quotes documents, and the log may name their files.
 PRIVATE = ("report.html", "log.jsonl", "label_metrics.tsv")

@@ -34,6 +34,7 @@ from ontodex.ontology.diff import OntologyDiff, compare_ontologies
 from ontodex.ontology.open import read_ontology, write_ontology
 from ontodex.runs.folder import save_labels, write_manifest
 from ontodex.runs.migration import MIGRATION, map_labels, read_migration
+from ontodex.runs.model_card import save_model_card
 from ontodex.runs.retrain import open_sources
 from ontodex.runs.run import Run, load, locate_run
 from ontodex.runs.versions import name_version
@@ -211,6 +212,7 @@ def _save(run: Run, model: Migrated, targets: Mapping[str, str | None], out: Pat
     about = {key: value for key, value in run.about.items() if key not in ("format", "files")}
     source = {"model": run.settings.name, "version": name_version(run.folder)}
     about |= {"model": "migrated", "labels": labels.n_seen, "migrated_from": source}
+    save_model_card(out, about)
     write_manifest(out, about)
 
 

@@ -1,42 +1,59 @@
-"""The model card of a run: README.md on the Hugging Face Hub, with facts for programs on top."""
+"""The model card of a run: README.md in its folder, and on the Hugging Face Hub.
+
+Facts for programs stand on top. It is written by training, and again by each evaluation.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ontodex import __version__
 from ontodex.config import dump
 from ontodex.io.counts import format_count
+from ontodex.io.files import write_text
+from ontodex.io.hub import RUN_LICENCE
 from ontodex.io.json_schema import read_table
-from ontodex.models.pretrained import RUN_LICENCE
 from ontodex.runs.folder import load_config
 
+CARD = "README.md"
+_FIRST_LINES = '---\nlibrary_name: "ontodex"'
 SHOWN = ("P@1", "P@3", "P@5", "nDCG@5", "R@5", "PSP@5", "MiF", "MaF", "ECE")
 
 
-def write_model_card(folder: Path, about: dict[str, Any], repository: str) -> str:
-    """Return the card of a run folder whose manifest is `about`, as Markdown."""
+def save_model_card(folder: Path, about: Mapping[str, Any]) -> None:
+    """Write the card into the run folder; a README.md of other origin stays."""
+    path = folder / CARD
+    if not path.exists() or path.read_bytes().startswith(_FIRST_LINES.encode()):
+        write_text(path, write_model_card(folder, about))
+
+
+def write_model_card(folder: Path, about: Mapping[str, Any], repository: str = "") -> str:
+    """Return the card of a run folder whose manifest is `about`, as Markdown.
+
+    A run that is not published has no repository.
+    """
     model = str(about["model"])
     facts = {
-        "library_name": "ontodex",
         "pipeline_tag": "text-classification",
         "tags": ["ontodex", model, "extreme-multi-label-classification", "subject-indexing"],
     }
     # JSON values are YAML too.
     head = [f"{key}: {json.dumps(value)}" for key, value in facts.items()]
-    name = repository.rpartition("/")[2]
-    parts = ["---", *head, "---", "", f"# {name}", "", _describe(folder, about, model), ""]
+    name = repository.rpartition("/")[2] or folder.resolve().name
+    parts = [_FIRST_LINES, *head, "---", "", f"# {name}", "", _describe(folder, about, model), ""]
     parts += _name_licence(folder / "model" / RUN_LICENCE)
-    parts += _list_figures(folder)
+    parts += _list_figures(folder, name, is_published=bool(repository))
     parts += _describe_use(repository, name)
     parts += ["## Settings", "", "```toml", *_list_settings(folder), "```", ""]
     return "\n".join(parts)
 
 
-def _describe(folder: Path, about: dict[str, Any], model: str) -> str:
+def _describe(folder: Path, about: Mapping[str, Any], model: str) -> str:
     documents = format_count(int(about["train"]["documents"]), "document")
+    held_out = format_count(int(about.get("dev", {}).get("documents", 0)), "document")
     labels = format_count(int(about["labels"]), "concept")
     vocabulary = "Its ontology is part of it." if (folder / "ontology.json").exists() else ""
     seconds = f"{float(about['train_seconds']):,.0f} s"
@@ -44,7 +61,8 @@ def _describe(folder: Path, about: dict[str, Any], model: str) -> str:
     language = f"Language of the documents: {languages}. " if languages else ""
     return (
         f"Indexes documents with {labels}. The system is `{model}` of ontodex {__version__}, "
-        f"trained on {documents} in {seconds} ({about.get('hardware', '')}). "
+        f"trained on {documents} in {seconds} ({about.get('hardware', '')}); "
+        f"{held_out} decided its thresholds. "
         f"{language}{vocabulary}".strip()
     )
 
@@ -56,10 +74,12 @@ def _name_licence(path: Path) -> list[str]:
     return [f"Encoder: {' '.join(path.read_text(encoding='utf-8').split())[:500]}", ""]
 
 
-def _list_figures(folder: Path) -> list[str]:
+def _list_figures(folder: Path, name: str, *, is_published: bool) -> list[str]:
     """Return the figures of the last evaluation, if there was one."""
     if not (folder / "metrics.json").exists():
-        return ["It was not evaluated before it was published.", ""]
+        if is_published:
+            return ["It was not evaluated before it was published.", ""]
+        return [f"It has not been evaluated: `ontodex evaluate {name} test.jsonl` does.", ""]
     metrics = read_table(folder / "metrics.json")
     shown = [name for name in SHOWN if isinstance(metrics.get(name), float)]
     documents = format_count(int(metrics.get("documents", 0)), "document")
@@ -73,7 +93,7 @@ def _describe_use(repository: str, name: str) -> list[str]:
         "## Use",
         "",
         "```bash",
-        f"ontodex pull {repository} {name}",
+        *([f"ontodex pull {repository} {name}"] if repository else []),
         f'ontodex suggest {name} "Text of a document"',
         "```",
         "",

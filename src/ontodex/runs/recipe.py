@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ontodex import __version__
+from ontodex.config import check_needed
 from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.corpora.open import Documents, ReadCounts, open_mapped, require_files
 from ontodex.corpora.split import set_aside
@@ -26,6 +27,7 @@ from ontodex.runs.claim import LOCK, claim_data, claim_folder, remove_work
 from ontodex.runs.documents import match_labels
 from ontodex.runs.folder import save_labels, write_manifest
 from ontodex.runs.languages import find_corpus_languages, prefer_languages
+from ontodex.runs.model_card import save_model_card
 from ontodex.runs.run import RANKS, Run, load
 from ontodex.runs.settings import RunSettings, list_needed_paths, merge_keywords, resolve
 from ontodex.training.clock import start_clock
@@ -77,6 +79,7 @@ def train(
     if language is not None:
         settings["language"] = language
     resolved = resolve(merge_keywords(model, config, settings))
+    check_needed(resolved.name, resolved.model)
     out = Path(out)
     # The folder is claimed before a file is read: a bad setting or folder is reported at once.
     with claim_folder(out, resolved):
@@ -171,7 +174,13 @@ def _decide_refit(settings: RunSettings, *, is_dev_given: bool) -> bool:
     if is_dev_given:
         return False
     can_refit = issubclass(settings.model_class, Refits)
-    if not can_refit:
+    if not getattr(settings.model_class, "learns_labels", True):
+        logger.info(
+            "%s learns no label: a tenth of the documents is set aside for its probabilities and "
+            "thresholds, and nothing is lost by that",
+            settings.name,
+        )
+    elif not can_refit:
         logger.info(
             "%s cannot learn again: the tenth of the documents that is set aside for dev stays "
             "unlearned; --dev gives it other documents",
@@ -288,5 +297,6 @@ def _save(
     decision = tune_decision(settings.decide, ranking, labels.gold(dev), labels)
     decision.save(out / "decision.json")
     remove_work(out)
+    save_model_card(out, about)
     write_manifest(out, about)
     (out / LOCK).unlink(missing_ok=True)  # here, so that a kill after the manifest leaves none

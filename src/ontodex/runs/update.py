@@ -14,6 +14,7 @@ from ontodex.errors import RunError
 from ontodex.models.interface import Updates
 from ontodex.runs.documents import open_documents
 from ontodex.runs.folder import save_labels, write_manifest
+from ontodex.runs.model_card import save_model_card
 from ontodex.runs.recipe import refuse_unlabelled, warn_unknown_labels
 from ontodex.runs.run import Run, load, locate_run
 from ontodex.runs.versions import replace_run
@@ -98,4 +99,6 @@ def _save(run: Run, labels: LabelSpace, added: dict[str, object], out: Path) -> 
     run.model.save(out / "model")
     run.decision.for_labels(labels).save(out / "decision.json")
     about = {key: value for key, value in run.about.items() if key not in ("format", "files")}
-    write_manifest(out, {**about, "labels": labels.n_seen, "updates": added})
+    about |= {"labels": labels.n_seen, "updates": added}
+    save_model_card(out, about)
+    write_manifest(out, about)

@@ -10,6 +10,7 @@ from ontodex.config import check_least, check_shares, check_widths
 from ontodex.features.languages import OWN
 from ontodex.features.word_pieces import WindowConfig
 from ontodex.models.attentive.config import CorpusLoopConfig
+from ontodex.models.pretrained import NEEDED_ENCODER
 from ontodex.models.text_network import ShardedOutputConfig, WordConfig
 
 
@@ -43,6 +44,7 @@ class EncoderConfig(WindowConfig):
 class AttentiveBertConfig(ShardedOutputConfig, EncoderConfig, WordConfig):
     """Settings of `attentive-bert`."""
 
+    encoder: str = field(default="", metadata=NEEDED_ENCODER)  # a folder, or hub:user/name
     value_dim: int = 512  # width of the fully connected layer behind label attention
     dropout: float = 0.2  # of the encoder's states
     bag: int = 1024  # width of the bag of words beside the encoder

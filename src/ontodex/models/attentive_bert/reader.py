@@ -15,15 +15,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ontodex.config import check_needed
 from ontodex.errors import ConfigError
 from ontodex.features.tokens import Tokens
 from ontodex.features.word_pieces import PIECES, Piece, WordPieces, encode_pieces, join_words
 from ontodex.io.files import write_text
+from ontodex.io.hub import RUN_LICENCE
 from ontodex.io.json_schema import load_json
 from ontodex.models.layers.bert import Bert, BertConfig
 from ontodex.models.layers.packed import Packed, pack
 from ontodex.models.layers.ragged import Ragged
-from ontodex.models.pretrained import RUN_LICENCE, check_pieces, load_encoder, save_licence
+from ontodex.models.pretrained import check_pieces, load_encoder, save_licence
 from ontodex.models.readers import WordReader
 from ontodex.models.weights import extract_weights, set_weights
 from ontodex.types import Corpus, Doc
@@ -96,7 +98,8 @@ class PieceReader:
         self, train: Corpus, device: torch.device
     ) -> tuple[EncodedDocuments, Tokens]:
         """As `fit`; return the words of the training documents too."""
-        encoder = load_encoder(require_folder(self.config.encoder))
+        check_needed("attentive-bert", self.config)
+        encoder = load_encoder(self.config.encoder)
         self.shape, self.word_pieces, self.licence = encoder.config, encoder.pieces, encoder.licence
         longest = self.shape.max_position_embeddings
         if self.config.window > longest:
@@ -176,16 +179,6 @@ def add_words(words: Sequence[Span], more: Sequence[Span]) -> list[Span]:
         else:
             found.append(word)
     return sorted(found, key=lambda word: word.start)
-
-
-def require_folder(encoder: str) -> str:
-    """Return the folder of the encoder, or say how to get one."""
-    if not encoder:
-        raise ConfigError(
-            "attentive-bert needs a pretrained encoder",
-            hint="ontodex data get minilm DIR, then --set model.encoder=DIR",
-        )
-    return encoder
 
 
 def _compare_places(doc: Doc, names: Sequence[str]) -> tuple[list[int], list[int]]:

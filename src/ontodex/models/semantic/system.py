@@ -26,15 +26,16 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from ontodex.config import Table, build, check_least, check_range
+from ontodex.config import Table, build, check_least, check_needed, check_range
 from ontodex.decide.calibrate import Calibration
-from ontodex.errors import ConfigError, RunError, UntrainedError
+from ontodex.errors import RunError, UntrainedError
 from ontodex.features.word_pieces import WordPieces
 from ontodex.io.files import write_text
 from ontodex.io.json_schema import load_json
 from ontodex.io.tensors import TensorSpec, load_tensors, save_tensors
 from ontodex.models.layers.bert import Bert, BertConfig
 from ontodex.models.pretrained import (
+    NEEDED_ENCODER,
     PretrainedEncoder,
     check_pieces,
     load_encoder,
@@ -57,7 +58,7 @@ _SPREAD = 4.0  # standard deviations that are a score of one half
 class SemanticConfig:
     """Settings of `semantic`."""
 
-    encoder: str = field(default="", metadata={"path": True})  # a folder, or hub:user/name
+    encoder: str = field(default="", metadata=NEEDED_ENCODER)  # a folder, or hub:user/name
     window: int = 60  # words of a window
     windows: int = 10  # windows read of a document
     background: int = 500  # training documents over which similarities are standardised
@@ -79,6 +80,7 @@ class SemanticSystem:
     """Suggests concepts whose names mean what the text says."""
 
     Config = SemanticConfig
+    learns_labels = False  # dev calibrates its probabilities
 
     def __init__(self, config: SemanticConfig, *, device: str = "cpu") -> None:
         self.config, self.device = config, torch.device(device)
@@ -87,11 +89,7 @@ class SemanticSystem:
 
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
         check_text(train)
-        if not self.config.encoder:
-            raise ConfigError(
-                "semantic needs a pretrained encoder",
-                hint="ontodex data get minilm DIR, then --set model.encoder=DIR",
-            )
+        check_needed("semantic", self.config)
         encoder = load_encoder(self.config.encoder)
         # Half precision, as in the run folder: a loaded run gives the same answers.
         set_weights(encoder.network, extract_weights(encoder.network))
