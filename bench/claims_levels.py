@@ -203,7 +203,8 @@ def _interval(estimate: float, drawn: Numbers) -> Interval:
 
 
 def main() -> None:
-    sys.stdout.write("\n".join(format_levels(*sys.argv[1:3], RESULTS)))
+    corpus, side = sys.argv[1:]
+    sys.stdout.write("\n".join(format_levels(corpus, side, RESULTS)))
 
 
 if __name__ == "__main__":

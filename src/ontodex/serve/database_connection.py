@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ def begin_alone(engine: Engine) -> Iterator[Connection]:
         yield connection
 
 
-def stream_rows(connection: Connection, query: sa.Select[Any]) -> Iterator[Mapping[str, Any]]:
+def stream_rows(connection: Connection, query: sa.Select[Any]) -> Iterator[sa.RowMapping]:
     """Yield rows when they are needed, so that many long ones are never in memory together."""
     options = {"stream_results": True, "max_row_buffer": 4}
     with connection.execute(query, execution_options=options) as result:

@@ -116,11 +116,14 @@ def _list_rows(
     limit: int,
     only_heads: bool = False,
 ) -> list[Row]:
-    page = {"after": after, "limit": limit, "only_heads": only_heads}
     if order == "number":
-        return service.database.list_documents(where, **page)
+        return service.database.list_documents(
+            where, after=after, limit=limit, only_heads=only_heads
+        )
     view = service.find_run(run)
-    return service.database.list_uncertain(where, view.name, view.state_key, **page)
+    return service.database.list_uncertain(
+        where, view.name, view.state_key, after=after, limit=limit, only_heads=only_heads
+    )
 
 
 @router.get("/next", response_model=NextDocumentResponse)
