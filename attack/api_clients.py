@@ -13,14 +13,14 @@ from urllib.parse import quote
 from attack.service import start_server
 from ontodex.runs.run import load
 from ontodex.serve.api import build_routes
-from ontodex.serve.api_keys import ApiKeys
-from ontodex.serve.batcher import Batcher
-from ontodex.serve.database import Database
-from ontodex.serve.metrics import ServiceMetrics
-from ontodex.serve.middleware import RequestGuard
-from ontodex.serve.ranker import LocalRanker
-from ontodex.serve.run_metadata import RunMetadata
-from ontodex.serve.run_view import RunView
+from ontodex.serve.database.database import Database
+from ontodex.serve.http.api_keys import ApiKeys
+from ontodex.serve.http.metrics import ServiceMetrics
+from ontodex.serve.http.middleware import RequestGuard
+from ontodex.serve.prediction.batcher import Batcher
+from ontodex.serve.prediction.ranker import LocalRanker
+from ontodex.serve.prediction.run_metadata import RunMetadata
+from ontodex.serve.prediction.run_view import RunView
 from ontodex.serve.service import ServeConfig, Service
 
 HOST = "127.0.0.1"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attack.api_clients import ApiAnswer, ApiRequest, Client
-from ontodex.serve import api_keys
+from ontodex.serve.http import api_keys
 
 USERS = ("ada", "grace")
 BATCHES = ("may", "june", "a/b ü", "x" * 200)

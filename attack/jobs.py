@@ -109,8 +109,8 @@ def make_inputs(folder: Path) -> Inputs:
 
 def _write_decisions(inputs: Inputs) -> None:
     from ontodex.corpora.open import read_docs
-    from ontodex.serve.database import Database
-    from ontodex.serve.database_tables import NewDecision
+    from ontodex.serve.database.database import Database
+    from ontodex.serve.database.tables import NewDecision
 
     database = Database.open(str(inputs.decisions))
     docs = list(read_docs(inputs.test))[:40]

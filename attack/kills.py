@@ -290,7 +290,7 @@ class Attempt:
                 process.wait()
 
     def _check_database(self, place: str, acknowledged: set[int]) -> None:
-        from ontodex.serve.database import Database
+        from ontodex.serve.database.database import Database
 
         database = Database.open(place)
         try:

@@ -31,7 +31,7 @@ from ontodex.io import files, xml
 from ontodex.ontology import graph, table
 from ontodex.ontology.graph import Concept, build_ontology, compute_ancestors
 from ontodex.runs.index import job
-from ontodex.serve import json_limits
+from ontodex.serve.http import json_limits
 from ontodex.types import Corpus, Doc
 from ontodex.types.record_batches import MAX_FEATURES
 

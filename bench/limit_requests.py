@@ -15,7 +15,8 @@ from urllib.parse import urlencode
 from pydantic import BaseModel
 
 from ontodex.corpora import extract_process
-from ontodex.serve import json_limits, uploads
+from ontodex.serve import uploads
+from ontodex.serve.http import json_limits
 from ontodex.serve.requests import (
     AddDocumentsBody,
     DecisionsBody,

@@ -31,7 +31,8 @@ from pathlib import Path
 from limit_files import FILE_LIMITS, FileLimit
 from limit_requests import REQUEST_LIMITS, TEXT, HttpRequest, RequestLimit
 from ontodex.corpora import extract_process
-from ontodex.serve import api, http_protocol, middleware
+from ontodex.serve import api
+from ontodex.serve.http import middleware, protocol
 from ontodex.serve.service import PARALLEL_EXTRACTIONS, ServeConfig
 
 HEADER = "| Operation | Largest input | Refusal above it | Time | Memory |\n|---|---|---|---|---|\n"
@@ -63,11 +64,11 @@ def describe_settings() -> Iterator[str]:
     yield f"seconds between two pieces of a body: {middleware.BODY_SECONDS}, then 408"
     yield f"seconds for a whole body: {middleware.WHOLE_BODY_SECONDS}, then 408"
     yield (
-        f"request line and headers: {http_protocol.MAX_HEAD // 2**10} KiB, complete after "
-        f"{http_protocol.HEAD_SECONDS} s"
+        f"request line and headers: {protocol.MAX_HEAD // 2**10} KiB, complete after "
+        f"{protocol.HEAD_SECONDS} s"
     )
-    yield f"seconds for a client that does not read: {http_protocol.WRITE_SECONDS}"
-    yield f"pipelined requests of a connection: {http_protocol.MAX_PIPELINED}"
+    yield f"seconds for a client that does not read: {protocol.WRITE_SECONDS}"
+    yield f"pipelined requests of a connection: {protocol.MAX_PIPELINED}"
     yield f"seconds that an idle connection stays open: {api.IDLE_SECONDS}"
     yield f"seconds for accepted requests after SIGTERM: {api.DRAIN_SECONDS}"
     yield f"files read at the same time: {PARALLEL_EXTRACTIONS}, each in a process of its own"

@@ -35,7 +35,7 @@ import numpy as np
 from attack.postgres import start_postgres
 from ontodex.corpora.open import read_docs
 from ontodex.runs.update import update
-from ontodex.serve.database import Database
+from ontodex.serve.database.database import Database
 from ontodex.types import Corpus, Doc
 
 N_DOCS = 200

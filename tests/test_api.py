@@ -19,7 +19,7 @@ from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.ontology.open import write_ontology
 from ontodex.runs.recipe import train
 from ontodex.runs.settings import merge_keywords
-from ontodex.serve.database import Database
+from ontodex.serve.database.database import Database
 
 CONCEPTS = [
     Concept("animals", {"en": "Animals"}),

@@ -18,12 +18,12 @@ from starlette.testclient import TestClient
 from ontodex.errors import OntodexError
 from ontodex.runs.run import load
 from ontodex.serve.api import build_application
-from ontodex.serve.batcher import Batcher
-from ontodex.serve.database import Database
-from ontodex.serve.metrics import ServiceMetrics
-from ontodex.serve.ranker import LocalRanker
-from ontodex.serve.run_metadata import RunMetadata
-from ontodex.serve.run_view import RunView
+from ontodex.serve.database.database import Database
+from ontodex.serve.http.metrics import ServiceMetrics
+from ontodex.serve.prediction.batcher import Batcher
+from ontodex.serve.prediction.ranker import LocalRanker
+from ontodex.serve.prediction.run_metadata import RunMetadata
+from ontodex.serve.prediction.run_view import RunView
 from ontodex.serve.service import ServeConfig, Service
 
 ROOT = Path(__file__).parents[2]

@@ -12,8 +12,8 @@ from ontodex.cli.app import app
 from ontodex.errors import ConfigError
 from ontodex.runs.recipe import train
 from ontodex.runs.run import load
-from ontodex.serve.database import Database
-from ontodex.serve.database_tables import NewDecision
+from ontodex.serve.database.database import Database
+from ontodex.serve.database.tables import NewDecision
 from ontodex.types import Doc
 
 

@@ -20,15 +20,15 @@ from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.runs.recipe import train
 from ontodex.runs.run import load
 from ontodex.serve.api import build_application
-from ontodex.serve.api_keys import ApiKeys
-from ontodex.serve.batcher import Batcher
-from ontodex.serve.database import Database
-from ontodex.serve.metrics import ServiceMetrics
-from ontodex.serve.ranker import LocalRanker
-from ontodex.serve.run_metadata import RunMetadata
-from ontodex.serve.run_view import RunView
+from ontodex.serve.database.database import Database
+from ontodex.serve.http.api_keys import ApiKeys
+from ontodex.serve.http.metrics import ServiceMetrics
+from ontodex.serve.http.traces import Traces
+from ontodex.serve.prediction.batcher import Batcher
+from ontodex.serve.prediction.ranker import LocalRanker
+from ontodex.serve.prediction.run_metadata import RunMetadata
+from ontodex.serve.prediction.run_view import RunView
 from ontodex.serve.service import ServeConfig, Service
-from ontodex.serve.traces import Traces
 from ontodex.types import Corpus, Doc
 from patience import PATIENCE
 

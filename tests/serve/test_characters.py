@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ontodex.serve.database import Database
-from ontodex.serve.database_tables import NewDecision
+from ontodex.serve.database.database import Database
+from ontodex.serve.database.tables import NewDecision
 from ontodex.serve.learn import learn
 from ontodex.types import Doc
 

@@ -19,8 +19,8 @@ from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.runs.recipe import train
 from ontodex.runs.run import load
 from ontodex.runs.versions import restore_version
-from ontodex.serve.database import Database
-from ontodex.serve.database_tables import NewDecision
+from ontodex.serve.database.database import Database
+from ontodex.serve.database.tables import NewDecision
 from ontodex.serve.decided_documents import (
     HELD_OUT,
     DocumentDecisions,

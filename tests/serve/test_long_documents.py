@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from ontodex.serve import database as database_module
-from ontodex.serve.database import Database
-from ontodex.serve.database_tables import NewDecision, QueueFilter
+from ontodex.serve.database import queue
+from ontodex.serve.database.database import Database
+from ontodex.serve.database.stored_rows import HEAD, decode_head
+from ontodex.serve.database.tables import NewDecision, QueueFilter
 from ontodex.serve.export_formats import read_records
-from ontodex.serve.stored_rows import HEAD, decode_head
 from ontodex.types import Doc
 
 LONG = 1_000_000  # characters
@@ -61,7 +61,7 @@ ONE = 7 * LONG  # characters of JSON that a long document has: each é takes six
 
 def test_a_list_holds_no_long_text(database):
     with Peak() as peak:
-        rows = database.list_documents(limit=N, only_heads=True)
+        rows = database.queue.list_by_number(limit=N, only_heads=True)
     assert len(rows) == N
     assert peak.n_bytes < ONE / 2
 
@@ -75,12 +75,12 @@ def test_a_list_shows_the_titles_of_long_documents(client):
 
 def test_a_page_ends_where_its_documents_are_long(database, monkeypatch):
     numbers: list[int] = []
-    while rows := database.list_documents(after=numbers[-1] if numbers else 0, limit=200):
+    while rows := database.queue.list_by_number(after=numbers[-1] if numbers else 0, limit=200):
         assert len(rows) == 2  # the second one goes beyond ten million
         numbers += [row["number"] for row in rows]
     assert numbers == list(range(1, N + 1))
-    monkeypatch.setattr(database_module, "PAGE_TEXT", 1)
-    assert len(database.list_documents(limit=200)) == 1
+    monkeypatch.setattr(queue, "PAGE_TEXT", 1)
+    assert len(database.queue.list_by_number(limit=200)) == 1
 
 
 def test_an_export_and_the_check_hold_few_documents(database):
@@ -89,7 +89,7 @@ def test_an_export_and_the_check_hold_few_documents(database):
     assert numbers == list(range(1, N + 1))
     assert peak.n_bytes < 8 * ONE
     with Peak() as peak:
-        database.check_documents(lambda: False)
+        database.queue.check_all(lambda: False)
     assert peak.n_bytes < 8 * ONE
 
 
@@ -146,7 +146,7 @@ def test_damage_in_short_columns_is_found_in_lists(path, start):
 
 
 def test_many_documents_are_stored_in_pieces_and_keep_their_order(tmp_path, monkeypatch):
-    monkeypatch.setattr("ontodex.serve.database_tables.INSERTED_TEXT", 10)
+    monkeypatch.setattr("ontodex.serve.database.tables.INSERTED_TEXT", 10)
     database = Database.open(str(tmp_path / "other.sqlite"))
     docs = [Doc(str(n), {"text": "x" * (n % 13)}, labels=(f"l{n}",)) for n in range(2_500)]
     numbers = database.add_documents(docs, batch="b", user="ada")
@@ -161,8 +161,8 @@ def test_lists_come_from_postgresql_too(postgres):
     database = Database.open(postgres)
     docs = [Doc(str(n), {"title": f"Trout {n}", "text": "é" * 2_000_000}) for n in range(4)]
     database.add_documents(docs, batch="b", user="ada")
-    heads = database.list_documents(limit=9, only_heads=True)
+    heads = database.queue.list_by_number(limit=9, only_heads=True)
     assert [row["fields"]["title"] for row in heads] == [f"Trout {n}" for n in range(4)]
     assert [len(row["fields"]["text"]) > 1000 for row in heads] == [True] * 4
-    assert [row["number"] for row in database.list_documents(limit=9)] == [1]
+    assert [row["number"] for row in database.queue.list_by_number(limit=9)] == [1]
     database.close()

@@ -16,8 +16,8 @@ import pytest
 import requests
 
 from ontodex.errors import ConfigError
-from ontodex.serve.database import Database
-from ontodex.serve.database_tables import NewDecision
+from ontodex.serve.database.database import Database
+from ontodex.serve.database.tables import NewDecision
 from ontodex.types import Doc
 
 pytestmark = pytest.mark.slow

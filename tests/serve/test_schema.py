@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
 
-from ontodex.serve import api_keys
+from ontodex.serve.http import api_keys
 
 pytestmark = pytest.mark.slow
 schemathesis = pytest.importorskip("schemathesis")

@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from ontodex.errors import ConfigError
-from ontodex.serve import api_keys
-from ontodex.serve.problems import Problem
+from ontodex.serve.http import api_keys
+from ontodex.serve.http.problems import Problem
 from ontodex.serve.service import ServeConfig, is_loopback, open_runs, open_service
 
 

@@ -243,7 +243,7 @@ def keys_add(
 
     ontodex keys add keys.tsv ada
     """
-    from ontodex.serve import api_keys
+    from ontodex.serve.http import api_keys
 
     typer.echo(api_keys.add_key(file, name))
 
@@ -254,7 +254,7 @@ def keys_list(file: Annotated[Path, Argument(metavar="KEYS", help="File of keys.
 
     ontodex keys list keys.tsv
     """
-    from ontodex.serve import api_keys
+    from ontodex.serve.http import api_keys
 
     for name, day in api_keys.list_keys(file).items():
         typer.echo(f"{day}  {name}")
@@ -269,6 +269,6 @@ def keys_remove(
 
     ontodex keys remove keys.tsv ada
     """
-    from ontodex.serve import api_keys
+    from ontodex.serve.http import api_keys
 
     api_keys.remove_key(file, name)

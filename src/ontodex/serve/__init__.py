@@ -5,15 +5,16 @@
 
     api             puts the routes together and starts the server
     service         settings and the objects that all routes share
-    middleware      host, origin, key and size checks around every route; log and metrics
     routes/         one file a resource: suggest, concepts, documents, uploads, decisions, export,
                     projects, runs, session, health, page, annif (/v1)
     requests        bodies of requests          responses       bodies of responses
-    problems        the format of errors        run_view        a run as the routes show it
-    batcher         queue and batches           model_process   the process with the models
-    database        documents and decisions     learn           `ontodex learn`
-    reload          new versions of runs        decided_documents   what `learn` learns from
-    projects        a queue for each vocabulary agreement       of two curators
+    http/           around every route: connections, limits, keys, errors, logs, counters, traces
+    prediction/     runs as the service asks them: batches, processes of models, new versions, and
+                    how suggestions and concepts are shown
+    database/       documents and their queue, suggestions, decisions, projects, damaged rows
+    uploads         files into documents        export_formats  documents into files (marc)
+    learn           `ontodex learn`             decided_documents   what it learns from
+    agreement       of two curators             reconciliation      the protocol of OpenRefine
 
 These modules import FastAPI and SQLAlchemy at the top. Only `ontodex serve` and `ontodex learn`
 import them, after checking that the extra is installed.

@@ -24,11 +24,11 @@ from uvicorn.server import HANDLED_SIGNALS
 
 from ontodex import __version__
 from ontodex.errors import ConfigError
-from ontodex.serve import problems
-from ontodex.serve.http_protocol import BoundedHttpProtocol, reserve_descriptors
-from ontodex.serve.json_log import write_json_logs
-from ontodex.serve.middleware import COOKIE, RequestGuard
-from ontodex.serve.reload import watch_folders
+from ontodex.serve.http import problems
+from ontodex.serve.http.json_log import write_json_logs
+from ontodex.serve.http.middleware import COOKIE, RequestGuard
+from ontodex.serve.http.protocol import BoundedHttpProtocol, reserve_descriptors
+from ontodex.serve.prediction.reload import watch_folders
 from ontodex.serve.responses import ProblemResponse
 from ontodex.serve.routes import (
     annif,
@@ -129,7 +129,7 @@ async def _build_searches(service: Service) -> None:
 def _check_documents(service: Service) -> None:
     """Find damaged documents before a curator meets them."""
     try:
-        service.database.check_documents(lambda: service.is_stopping)
+        service.database.queue.check_all(lambda: service.is_stopping)
     except SQLAlchemyError as error:
         logger.error("the documents could not be checked: %s", type(error).__name__)
 

@@ -16,9 +16,9 @@ import numpy as np
 from scipy.sparse import csr_array, diags_array
 
 from ontodex.runs.run import Run
-from ontodex.serve.database import Database
-from ontodex.serve.database_tables import Row, build_doc
-from ontodex.serve.stored_rows import DamagedRowError
+from ontodex.serve.database.database import Database
+from ontodex.serve.database.stored_rows import DamagedRowError
+from ontodex.serve.database.tables import Row, build_doc
 from ontodex.types import Corpus, Doc, LabelSpace
 
 logger = logging.getLogger(__name__)

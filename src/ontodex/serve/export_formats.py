@@ -21,10 +21,10 @@ from urllib.parse import quote
 from ontodex.corpora.formats.annif_tsv import format_uris
 from ontodex.corpora.parsing.columns import format_strings
 from ontodex.io.tables import escape_formula
-from ontodex.serve.concept_view import ConceptView
-from ontodex.serve.database import Database
-from ontodex.serve.database_tables import QueueFilter, Row, build_doc
+from ontodex.serve.database.database import Database
+from ontodex.serve.database.tables import QueueFilter, Row, build_doc
 from ontodex.serve.marc import DEFAULT_OPTIONS, MarcOptions, format_record
+from ontodex.serve.prediction.concept_view import ConceptView
 from ontodex.types import Doc
 
 ExportFormat = Literal["jsonl", "csv", "annif-tsv", "skos", "marc"]
@@ -49,7 +49,7 @@ class ExportRecord:
 def read_records(database: Database, where: QueueFilter) -> Iterator[ExportRecord]:
     """Yield the documents with a decision, by number."""
     after = 0
-    while rows := database.list_documents(where, after=after, limit=PAGE_SIZE):
+    while rows := database.queue.list_by_number(where, after=after, limit=PAGE_SIZE):
         verdicts = database.find_verdicts([row["number"] for row in rows])
         for row in rows:
             if verdicts[row["number"]]:

@@ -32,7 +32,7 @@ from ontodex.runs.retrain import open_sources, retrain_run
 from ontodex.runs.run import Run, load
 from ontodex.runs.update import add_documents, has_documents
 from ontodex.runs.versions import replace_run
-from ontodex.serve.database import Database
+from ontodex.serve.database.database import Database
 from ontodex.serve.decided_documents import (
     DocumentDecisions,
     Quality,

@@ -13,7 +13,7 @@ from ontodex.runs.migrate import Migration
 from ontodex.runs.run import Run, locate_run
 
 if TYPE_CHECKING:
-    from ontodex.serve.database import Database
+    from ontodex.serve.database.database import Database
     from ontodex.serve.learn import LearnResult
 
 
@@ -63,7 +63,7 @@ def migrate_decisions(database: str, old: Path, migration: Migration) -> dict[st
 @contextmanager
 def _open(location: str, *, purpose: str) -> Iterator[Database]:
     require("sqlalchemy", extra="serve", purpose=purpose)
-    from ontodex.serve.database import Database
+    from ontodex.serve.database.database import Database
 
     opened = Database.open(location, create=False)
     try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
-from ontodex.serve.concept_view import ConceptView, Json
+from ontodex.serve.prediction.concept_view import ConceptView, Json
 from ontodex.serve.requests import MAX_SEARCH
 
 CONCEPT = {"id": "http://www.w3.org/2004/02/skos/core#Concept", "name": "Concept"}

@@ -16,7 +16,7 @@ from pydantic import (
 
 from ontodex.corpora.characters import check_text
 from ontodex.errors import DataError
-from ontodex.serve.json_limits import check_metadata
+from ontodex.serve.http.json_limits import check_metadata
 from ontodex.types import Doc
 
 MAX_SEARCH = 200  # characters of a search

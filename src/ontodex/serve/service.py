@@ -15,22 +15,22 @@ from fastapi import Depends, Request
 
 from ontodex.errors import ConfigError
 from ontodex.runs.run import load
-from ontodex.serve.api_keys import ApiKeys
-from ontodex.serve.batcher import Batcher
-from ontodex.serve.database import Database
-from ontodex.serve.database_connection import describe_location
+from ontodex.serve.database.connection import describe_location
+from ontodex.serve.database.database import Database
+from ontodex.serve.http.api_keys import ApiKeys
+from ontodex.serve.http.metrics import ServiceMetrics
+from ontodex.serve.http.problems import Problem, make_not_found
+from ontodex.serve.http.traces import Traces, open_traces
+from ontodex.serve.http.trusted_proxy import read_network
 from ontodex.serve.learn import describe_abilities
-from ontodex.serve.metrics import ServiceMetrics
-from ontodex.serve.model_process import ModelProcess, RemoteRanker
-from ontodex.serve.problems import Problem, make_not_found
-from ontodex.serve.ranker import LocalRanker, Ranker
-from ontodex.serve.run_metadata import OntologyIndex, RunMetadata
-from ontodex.serve.run_view import RunView, make_url_name
-from ontodex.serve.traces import Traces, open_traces
-from ontodex.serve.trusted_proxy import read_network
+from ontodex.serve.prediction.batcher import Batcher
+from ontodex.serve.prediction.model_process import ModelProcess, RemoteRanker
+from ontodex.serve.prediction.ranker import LocalRanker, Ranker
+from ontodex.serve.prediction.run_metadata import OntologyIndex, RunMetadata
+from ontodex.serve.prediction.run_view import RunView, make_url_name
 
 if TYPE_CHECKING:
-    from ontodex.serve.middleware import User
+    from ontodex.serve.http.middleware import User
 
 
 logger = logging.getLogger(__name__)

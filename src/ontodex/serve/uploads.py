@@ -19,8 +19,8 @@ from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.corpora.label_names import MatchReport
 from ontodex.errors import DataError, UnmappedTableError
 from ontodex.io.temporary import remove_leftovers, temporary_folder
-from ontodex.serve.concept_view import ConceptView
-from ontodex.serve.json_limits import check_document
+from ontodex.serve.http.json_limits import check_document
+from ontodex.serve.prediction.concept_view import ConceptView
 from ontodex.types import Doc
 
 MAX_FILES = 100

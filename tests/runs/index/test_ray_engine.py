@@ -14,7 +14,7 @@ import pytest
 
 from index_jobs import (
     arguments_of,
-    ended_within,
+    has_ended,
     finish,
     is_alive,
     read_folder,
@@ -71,7 +71,7 @@ def test_a_ray_cluster_that_loses_a_worker_writes_the_same_bytes_and_stays_on_lo
     process = start(*sample, out, "--engine", "ray", "--workers", "2")
     working: list[int] = []
     while count_blocks(TableFiles(out).parts) < 5 or len(working) < 2:
-        assert not ended_within(process, 0.02), process.communicate()[1]
+        assert not has_ended(process, 0.02), process.communicate()[1]
         cluster = set(descendants(process.pid))
         working = find_workers(cluster)
     addresses = find_addresses(cluster)
@@ -107,7 +107,7 @@ def test_a_cluster_that_loses_a_machine_writes_the_same_parts(
     finish(start(sample[0], inputs, plain))
     process = start(sample[0], inputs, out, "--engine", "ray")
     while count_blocks(out) < 10:
-        assert not ended_within(process, 0.02), process.communicate()[1]
+        assert not has_ended(process, 0.02), process.communicate()[1]
     cluster.remove_node(nodes[0], allow_graceful=False)
     assert finish(process).startswith("1,587 documents")
     assert read_folder(out / "parts") == read_folder(plain / "parts")

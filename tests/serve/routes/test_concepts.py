@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ontodex.runs.recipe import train
-from ontodex.serve.run_metadata import RunMetadata
-from ontodex.serve.run_view import RunView
+from ontodex.serve.prediction.run_metadata import RunMetadata
+from ontodex.serve.prediction.run_view import RunView
 from ontodex.types import Corpus, Doc
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.runs.recipe import train
-from ontodex.serve.run_metadata import RunMetadata
-from ontodex.serve.run_view import RunView
+from ontodex.serve.prediction.run_metadata import RunMetadata
+from ontodex.serve.prediction.run_view import RunView
 from ontodex.types import Corpus, Doc
 
 
@@ -81,7 +81,7 @@ def test_people_are_shown_side_by_side(client, decide):
     client.post("/documents", json={"documents": [{"text": "A trout"}]})
     decide(client, 1, "fish")
     service = client.app._app.state.service
-    from ontodex.serve.database_tables import NewDecision
+    from ontodex.serve.database.tables import NewDecision
 
     new = [NewDecision(1, "fish", "reject"), NewDecision(1, "oak", "add")]
     service.database.write_decisions(new, user="bob")

@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from ontodex.runs.evaluate import evaluate
-from ontodex.serve.run_metadata import RunMetadata
-from ontodex.serve.run_view import RunView
+from ontodex.serve.prediction.run_metadata import RunMetadata
+from ontodex.serve.prediction.run_view import RunView
 from ontodex.types import Corpus, Doc
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ontodex.serve import api_keys
+from ontodex.serve.http import api_keys
 
 
 @pytest.fixture

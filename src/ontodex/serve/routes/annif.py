@@ -16,11 +16,11 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from ontodex import __version__
 from ontodex.errors import require
 from ontodex.runs.run import RANKS
-from ontodex.serve.concept_view import ConceptView, Json
-from ontodex.serve.json_route import BoundedRoute
-from ontodex.serve.problems import Problem
+from ontodex.serve.http.json_route import BoundedRoute
+from ontodex.serve.http.problems import Problem
+from ontodex.serve.prediction.concept_view import ConceptView, Json
+from ontodex.serve.prediction.run_view import RunView, SuggestOptions
 from ontodex.serve.requests import DocumentId, Label, Language, Name, Text, validate_metadata
-from ontodex.serve.run_view import RunView, SuggestOptions
 from ontodex.serve.service import ServiceDep, get_user
 from ontodex.serve.uploads import keep_unmatched
 from ontodex.types import Doc

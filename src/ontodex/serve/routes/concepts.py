@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from ontodex.serve.concept_view import ConceptView
-from ontodex.serve.json_route import BoundedRoute
-from ontodex.serve.problems import make_not_found
+from ontodex.serve.http.json_route import BoundedRoute
+from ontodex.serve.http.problems import make_not_found
+from ontodex.serve.prediction.concept_view import ConceptView
 from ontodex.serve.requests import Label, Language, Name, Offset, SearchText
 from ontodex.serve.responses import (
     ChildrenResponse,

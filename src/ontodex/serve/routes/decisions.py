@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
 
-from ontodex.serve.database_tables import NewDecision, Row
-from ontodex.serve.json_route import BoundedRoute
-from ontodex.serve.problems import make_not_found
+from ontodex.serve.database.tables import NewDecision, Row
+from ontodex.serve.http.json_route import BoundedRoute
+from ontodex.serve.http.problems import make_not_found
 from ontodex.serve.requests import After, DecisionsBody, Name, Number
 from ontodex.serve.responses import DecisionResponse, DecisionsResponse
 from ontodex.serve.service import Service, ServiceDep, get_user

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from ontodex.serve.agreement import compare_pairs
-from ontodex.serve.database_tables import Order, QueueFilter, Row, build_doc, get_time
-from ontodex.serve.json_route import BoundedRoute
+from ontodex.serve.database.tables import Order, QueueFilter, Row, build_doc, get_time
+from ontodex.serve.http.json_route import BoundedRoute
+from ontodex.serve.prediction.run_view import RunView
 from ontodex.serve.requests import (
     AddDocumentsBody,
     After,
@@ -36,7 +37,6 @@ from ontodex.serve.responses import (
 from ontodex.serve.routes.decisions import add_name
 from ontodex.serve.routes.projects import ProjectQuery
 from ontodex.serve.routes.suggest import explain_doc, read_options
-from ontodex.serve.run_view import RunView
 from ontodex.serve.service import Service, ServiceDep, get_user
 from ontodex.types import Doc
 from ontodex.types.answers import PredictionResult
@@ -87,11 +87,11 @@ def list_documents(
     database, project = service.database, _find_project(service, project, run)
     where = QueueFilter(state, batch, project, q.strip())
     rows = _list_rows(service, where, order, run, after=after, limit=limit, only_heads=True)
-    batches = database.list_batches(project)
-    found = database.count_documents(where) if where.text else None
+    batches = database.queue.list_batches(project)
+    found = database.queue.count(where) if where.text else None
     return {
         "documents": [_summarize(row) for row in rows],
-        **database.count_documents(QueueFilter(batch=batch, project=project)),
+        **database.queue.count(QueueFilter(batch=batch, project=project)),
         "n_found": None if found is None else found["n_open"] + found["n_done"],
         "batches": [each["batch"] for each in batches],
         "batch_counts": batches,
@@ -117,11 +117,11 @@ def _list_rows(
     only_heads: bool = False,
 ) -> list[Row]:
     if order == "number":
-        return service.database.list_documents(
+        return service.database.queue.list_by_number(
             where, after=after, limit=limit, only_heads=only_heads
         )
     view = service.find_run(run)
-    return service.database.list_uncertain(
+    return service.database.queue.list_uncertain(
         where, view.name, view.state_key, after=after, limit=limit, only_heads=only_heads
     )
 
@@ -152,12 +152,12 @@ def get_previous(
 ) -> Any:
     """Return the document before a number, open or done; without a number the last one."""
     where = QueueFilter(None, batch, service.find_project(project))
-    return _answer_one(service, service.database.get_previous_document(where, before=before), where)
+    return _answer_one(service, service.database.queue.get_previous(where, before=before), where)
 
 
 def _answer_one(service: Service, row: Row | None, where: QueueFilter) -> dict[str, Any]:
     """Return a document of the queue with the counts of its batch and project."""
-    counts = service.database.count_documents(replace(where, state=None))
+    counts = service.database.queue.count(replace(where, state=None))
     return {"document": None if row is None else _add_text(row), **counts}
 
 
@@ -169,7 +169,7 @@ async def predict(body: PredictBody, service: ServiceDep) -> Any:
     project = await asyncio.to_thread(service.get_project, run)
     where = QueueFilter("open", body.batch, project)
     rows, total = await asyncio.to_thread(
-        database.list_unpredicted, where, run.name, run.state_key, limit=body.limit
+        database.queue.list_unpredicted, where, run.name, run.state_key, limit=body.limit
     )
     if rows:
         result = await service.batcher.predict(run.ranker_key, [build_doc(row) for row in rows])

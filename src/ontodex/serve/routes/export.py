@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
-from ontodex.serve.database_tables import QueueFilter, get_time
+from ontodex.serve.database.tables import QueueFilter, get_time
 from ontodex.serve.export_formats import FORMATS, ExportFormat, read_records, write_marc
-from ontodex.serve.json_route import BoundedRoute
+from ontodex.serve.http.json_route import BoundedRoute
 from ontodex.serve.marc import MarcField, MarcOptions
 from ontodex.serve.requests import Name
 from ontodex.serve.service import ServiceDep

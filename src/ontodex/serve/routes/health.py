@@ -8,9 +8,9 @@ from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 
 from ontodex import __version__
-from ontodex.serve.database_connection import hide_password
-from ontodex.serve.json_route import BoundedRoute
-from ontodex.serve.problems import Problem
+from ontodex.serve.database.connection import hide_password
+from ontodex.serve.http.json_route import BoundedRoute
+from ontodex.serve.http.problems import Problem
 from ontodex.serve.responses import Health, Readiness, StatusResponse
 from ontodex.serve.service import ServiceDep
 
@@ -40,7 +40,7 @@ def get_status(service: ServiceDep) -> Any:
         "database": hide_password(service.config.database),
         **service.metrics.summarize(),
         "queue": {"waiting": batcher.waiting, "capacity": batcher.capacity},
-        "documents": database.count_documents(),
+        "documents": database.queue.count(),
         "n_decisions": database.count_decisions(),
         "n_quarantined": database.quarantine.count_documents(),
     }

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Response
 from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse, HTMLResponse
 
-from ontodex.serve.json_route import BoundedRoute
-from ontodex.serve.problems import make_not_found
+from ontodex.serve.http.json_route import BoundedRoute
+from ontodex.serve.http.problems import make_not_found
 
 router = APIRouter(route_class=BoundedRoute, tags=["service"])
 FOLDER = Path(__file__).parent.parent / "page"

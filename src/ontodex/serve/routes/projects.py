@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 
 from ontodex.serve.agreement import compare_pairs
-from ontodex.serve.database_tables import UnknownRowError
-from ontodex.serve.json_route import BoundedRoute
+from ontodex.serve.database.tables import UnknownRowError
+from ontodex.serve.http.json_route import BoundedRoute
 from ontodex.serve.requests import Number, ProjectBody
 from ontodex.serve.responses import AgreementResponse, Project, ProjectsResponse
 from ontodex.serve.service import Service, ServiceDep

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from ontodex.serve.json_route import BoundedRoute
+from ontodex.serve.http.json_route import BoundedRoute
 from ontodex.serve.requests import After
 from ontodex.serve.responses import QuarantineResponse
 from ontodex.serve.service import ServiceDep

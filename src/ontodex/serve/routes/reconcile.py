@@ -13,10 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from ontodex import __version__
 from ontodex.errors import DataError
 from ontodex.serve import reconciliation
-from ontodex.serve.concept_view import ConceptView
-from ontodex.serve.json_limits import parse_body
-from ontodex.serve.json_route import BoundedRoute
-from ontodex.serve.problems import Problem, make_not_found
+from ontodex.serve.http.json_limits import parse_body
+from ontodex.serve.http.json_route import BoundedRoute
+from ontodex.serve.http.problems import Problem, make_not_found
+from ontodex.serve.prediction.concept_view import ConceptView
 from ontodex.serve.requests import Label, Name, SearchText, Text
 from ontodex.serve.service import ServiceDep
 

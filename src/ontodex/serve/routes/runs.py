@@ -8,9 +8,10 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import HTMLResponse
 
 from ontodex.runs.versions import list_versions
-from ontodex.serve.json_route import BoundedRoute
-from ontodex.serve.problems import Problem
-from ontodex.serve.reload import hide_path, reload_runs, restore_run
+from ontodex.serve.http.json_route import BoundedRoute
+from ontodex.serve.http.problems import Problem
+from ontodex.serve.prediction.reload import hide_path, reload_runs, restore_run
+from ontodex.serve.prediction.run_view import RunView
 from ontodex.serve.requests import Name
 from ontodex.serve.responses import (
     ReloadResponse,
@@ -18,7 +19,6 @@ from ontodex.serve.responses import (
     RunsResponse,
     RunVersionsResponse,
 )
-from ontodex.serve.run_view import RunView
 from ontodex.serve.service import Service, ServiceDep
 
 router = APIRouter(prefix="/runs", route_class=BoundedRoute, tags=["service"])

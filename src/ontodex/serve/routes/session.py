@@ -6,9 +6,9 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from ontodex.serve.json_route import BoundedRoute
-from ontodex.serve.middleware import COOKIE
-from ontodex.serve.problems import Problem
+from ontodex.serve.http.json_route import BoundedRoute
+from ontodex.serve.http.middleware import COOKIE
+from ontodex.serve.http.problems import Problem
 from ontodex.serve.requests import LoginBody
 from ontodex.serve.responses import LoginResponse, UserResponse
 from ontodex.serve.service import ServiceDep, get_user

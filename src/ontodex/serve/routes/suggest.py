@@ -7,13 +7,13 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
-from ontodex.serve.concept_view import ConceptGroups
-from ontodex.serve.json_route import BoundedRoute
-from ontodex.serve.problems import Problem
-from ontodex.serve.ranker import Ranker
+from ontodex.serve.http.json_route import BoundedRoute
+from ontodex.serve.http.problems import Problem
+from ontodex.serve.prediction.concept_view import ConceptGroups
+from ontodex.serve.prediction.ranker import Ranker
+from ontodex.serve.prediction.run_view import RunView, SuggestOptions
 from ontodex.serve.requests import ExplainBody, ExplainOptionsBody, SuggestBody, SuggestOptionsBody
 from ontodex.serve.responses import ExplanationResponse, SuggestResponse
-from ontodex.serve.run_view import RunView, SuggestOptions
 from ontodex.serve.service import Service, ServiceDep
 from ontodex.types import Doc
 from ontodex.types.answers import Explanation

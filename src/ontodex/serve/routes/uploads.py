@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Request, UploadFile
 
 from ontodex.corpora.field_mapping import FieldMapping
-from ontodex.serve.database_tables import get_time
-from ontodex.serve.json_route import BoundedRoute
-from ontodex.serve.problems import MAX_ERRORS, Problem
+from ontodex.serve.database.tables import get_time
+from ontodex.serve.http.json_route import BoundedRoute
+from ontodex.serve.http.problems import MAX_ERRORS, Problem
 from ontodex.serve.requests import Name
 from ontodex.serve.responses import UploadResponse
 from ontodex.serve.service import ServiceDep, get_user

@@ -1,0 +1,1 @@
+"""The database of documents, suggestions and decisions."""

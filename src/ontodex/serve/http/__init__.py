@@ -1,0 +1,1 @@
+"""Connections, limits, users, errors, logs, counters and traces around every route."""
