@@ -43,7 +43,9 @@ def test_probabilities_are_those_of_the_system(settings):
     labels = LabelSpace.of(TRAIN)
     model.fit(TRAIN, DEV, labels)
     session = onnxruntime.InferenceSession(model.to_onnx(), providers=["CPUExecutionProvider"])
-    config = TokenConfig(**model.token_settings())
+    made = model.token_settings()
+    assert (made.pop("lower"), made.pop("numbers")) == (True, True)
+    config = TokenConfig(**made)
     for text in TEXTS:
         tokens = np.array(tokenise(text, config), dtype=object)
         (found,) = session.run(None, {"tokens": tokens})
