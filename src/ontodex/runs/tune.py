@@ -65,7 +65,11 @@ def tune(
     if isinstance(train, str | Path):
         mapping = choose_mapping(train, mapping, about)
     corpus = _open(train, ontology, mapping)
-    if not list_alternatives(name, corpus.kind):
+    languages = find_corpus_languages(resolve(tables).train.languages, corpus)
+    alternatives = list_alternatives(
+        name, corpus.kind, languages=languages, n_fields=len(corpus.field_names())
+    )
+    if not alternatives:
         raise ConfigError(
             f"there are no settings to tune for the system {name!r}", hint="tune one of its members"
         )
@@ -73,13 +77,12 @@ def tune(
     fitted, held_out = set_aside(corpus) if dev is None else (corpus, dev)
     labels = LabelSpace.of(fitted, ontology, min_count=resolve(tables).labels.min_count)
     work = out.with_name(f".{out.name}.tune-{corpus.key[:12]}")
-    languages = find_corpus_languages(resolve(tables).train.languages, corpus)
     runner = TrialRunner(
         work, labels, device=choose_device(device), depth=RANKS, languages=languages
     )
     rungs = make_rungs(fitted, held_out, labels, folds=0, seed=seed)
     search = Search(runner, rungs, clock, documents=len(fitted) + len(held_out), final_fits=2)
-    best = halve(search, name, list_configurations(name, start, corpus.kind, seed=seed))
+    best = halve(search, name, list_configurations(start, alternatives, seed=seed))
     logger.info("chosen: %s, nDCG@5 %.2f on %s", best.name, 100 * best.ndcg, best.rung)
     page = make_tuning_page(search.trials, best)
     trained = train_run(

@@ -53,8 +53,14 @@ def test_features_are_no_texts():
 
 def test_compounds_are_split_where_a_language_has_them():
     for languages, is_tried in (((), True), (("en", "de"), True), (("en", "fr"), False)):
-        names = {name for name, _ in list_alternatives("linear", "text", languages)}
+        names = {name for name, _ in list_alternatives("linear", "text", languages=languages)}
         assert ("compounds" in names) == is_tried
+
+
+def test_a_title_is_weighed_where_there_are_several_fields():
+    for n_fields, is_tried in ((1, False), (2, True)):
+        names = {name for name, _ in list_alternatives("linear", "text", n_fields=n_fields)}
+        assert ("title_weight" in names) == is_tried
 
 
 def test_a_kernel_whose_weights_would_not_fit_is_left_out(make_corpus):

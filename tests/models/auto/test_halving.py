@@ -4,11 +4,14 @@ import pytest
 
 from ontodex.errors import RunError
 from ontodex.models.auto.budget import Budget
+from ontodex.models.auto.candidates import list_alternatives
 from ontodex.models.auto.halving import halve, list_configurations
 from ontodex.models.auto.rungs import make_rungs
 from ontodex.models.auto.search import Search
 from ontodex.models.auto.trials import TrialRunner
 from ontodex.types import LabelSpace
+
+ALTERNATIVES = list_alternatives("linear", "text")
 
 
 @pytest.fixture
@@ -25,13 +28,13 @@ def make_search(make_corpus, tmp_path):
 
 
 def test_configurations_begin_with_the_start_and_repeat_nothing():
-    found = list_configurations("linear", {"prune": 0.1}, "text", seed=1)
+    found = list_configurations({"prune": 0.1}, ALTERNATIVES, seed=1)
     assert found[0] == {"prune": 0.1}
     assert found[1] == {"prune": 0.1, "lemmas": ""}
     assert all(one["prune"] == 0.1 for one in found)
     assert len(found) == len({str(sorted(one.items())) for one in found})
     assert any(len(one) > 2 for one in found)
-    assert found == list_configurations("linear", {"prune": 0.1}, "text", seed=1)
+    assert found == list_configurations({"prune": 0.1}, ALTERNATIVES, seed=1)
 
 
 def test_a_third_of_the_settings_reaches_the_last_rung_and_the_start_always_does(make_search):

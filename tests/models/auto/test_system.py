@@ -66,6 +66,16 @@ def test_a_member_without_time_to_learn_dev_stays_as_it_was(make_corpus, ontolog
     assert len(system.rank(dev, 3)) == 20
 
 
+def test_a_short_budget_that_is_used_up_still_learns_dev(make_corpus, ontology, caplog):
+    train, dev = make_corpus(60, 1), make_corpus(20, 2)
+    system = AutoSystem(AutoConfig(budget="1m", systems=("knn",)))
+    system.fit(train, dev, LabelSpace.of(train, ontology))
+    system._budget.spend(system._budget.left + 2)  # two seconds over
+    both = train.join(dev)
+    system.refit(both, LabelSpace.of(both, ontology))
+    assert system.record["remarks"] == []
+
+
 def test_the_probabilities_of_a_search_are_calibrated(make_corpus, ontology):
     train, dev = make_corpus(150, 1), make_corpus(50, 2)
     labels = LabelSpace.of(train, ontology)

@@ -76,10 +76,13 @@ def check_systems(names: Sequence[str]) -> None:
         find_model(name)
 
 
-def list_alternatives(system: str, kind: str, languages: Sequence[str] = ()) -> Alternatives:
+def list_alternatives(
+    system: str, kind: str, *, languages: Sequence[str] = (), n_fields: int = 2
+) -> Alternatives:
     """Return the settings to try for a system, in order; those of words only for texts.
 
-    `languages` are those of the documents, where they are known.
+    `languages` are those of the documents, where they are known; `n_fields` says how many text
+    fields they have, because a title is one of several.
     """
     found = SPACE.get(system) or _list_network_alternatives(system)
     if system in SPACE and getattr(find_model(system).Config(), "lemmas", None):
@@ -87,6 +90,8 @@ def list_alternatives(system: str, kind: str, languages: Sequence[str] = ()) -> 
     useless = {"lemmas", *(name for name, _ in _WORDS)} if kind != "text" else set[str]()
     if languages and COMPOUNDING.isdisjoint(languages):
         useless.add("compounds")
+    if n_fields < 2:
+        useless.add("title_weight")
     return tuple(pair for pair in found if pair[0] not in useless)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ontodex.config import Table
 from ontodex.errors import RunError
-from ontodex.models.auto.candidates import list_alternatives
+from ontodex.models.auto.candidates import Alternatives
 from ontodex.models.auto.search import Search
 from ontodex.models.auto.trials import Trial
 
@@ -22,9 +22,8 @@ _SHARE = 0.4  # of the time that is left, for a rung that is not the last
 _COMBINATIONS = 12  # random ones, beside each alternative by itself
 
 
-def list_configurations(system: str, start: Table, kind: str, *, seed: int) -> list[Table]:
+def list_configurations(start: Table, alternatives: Alternatives, *, seed: int) -> list[Table]:
     """Return the start, the start with one alternative each, and random combinations."""
-    alternatives = list_alternatives(system, kind)
     found = [start, *({**start, name: value} for name, value in alternatives)]
     choices: dict[str, list[Any]] = {}
     for name, value in alternatives:

@@ -66,7 +66,8 @@ class Search:
     ) -> None:
         self.runner, self.rungs, self.budget = runner, rungs, budget
         self.documents, self.final_fits, self.max_latency = documents, final_fits, max_latency
-        self.kind = rungs[0].splits[0].train.kind
+        train = rungs[-1].splits[0].train
+        self.kind, self._n_fields = train.kind, len(train.field_names())
         self.trials: list[Trial] = []
         self.left_out: dict[str, str] = {}
         self.best: dict[str, Table] = {}  # settings of each planned system
@@ -198,7 +199,11 @@ class Search:
         """
         n_before = len(self.trials)
         queues = {
-            name: list(list_alternatives(name, self.kind, self.runner.languages))
+            name: list(
+                list_alternatives(
+                    name, self.kind, languages=self.runner.languages, n_fields=self._n_fields
+                )
+            )
             for name in planned
         }
         rung_of: dict[str, Rung] = {}

@@ -42,6 +42,7 @@ from ontodex.types.answers import Illustration, Span
 logger = logging.getLogger(__name__)
 
 _RECORD = "auto.json"
+_OVERRUN = 0.1  # of the budget, for learning dev: a run that wastes it is the worse surprise
 
 
 class AutoSystem:
@@ -129,7 +130,7 @@ class AutoSystem:
             seconds = estimate_seconds(result.trials, trial.system, trial.settings, len(train))
             if not isinstance(members[number].model, Refits):
                 remarks.append(f"{trial.system} cannot be refitted: it has not learned dev")
-            elif seconds > 1.15 * self._budget.left:
+            elif seconds > 1.15 * self._budget.left + _OVERRUN * self.config.seconds:
                 remarks.append(f"{trial.system} has not learned dev: no time was left")
             else:
                 with quiet_logs():
