@@ -14,8 +14,8 @@ import pytest
 
 from index_jobs import (
     arguments_of,
-    has_ended,
     finish,
+    has_ended,
     is_alive,
     read_folder,
     split_input,
