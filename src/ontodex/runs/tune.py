@@ -16,7 +16,7 @@ from ontodex.io.device import choose_device
 from ontodex.io.durations import parse_duration
 from ontodex.io.files import write_text
 from ontodex.models.auto.budget import Budget
-from ontodex.models.auto.candidates import list_alternatives
+from ontodex.models.auto.candidates import Alternatives, list_alternatives
 from ontodex.models.auto.halving import halve, list_configurations
 from ontodex.models.auto.page import make_tuning_page
 from ontodex.models.auto.rungs import make_rungs
@@ -66,13 +66,7 @@ def tune(
         mapping = choose_mapping(train, mapping, about)
     corpus = _open(train, ontology, mapping)
     languages = find_corpus_languages(resolve(tables).train.languages, corpus)
-    alternatives = list_alternatives(
-        name, corpus.kind, languages=languages, n_fields=len(corpus.field_names())
-    )
-    if not alternatives:
-        raise ConfigError(
-            f"there are no settings to tune for the system {name!r}", hint="tune one of its members"
-        )
+    alternatives = _list_alternatives(name, corpus, languages)
     dev = None if dev is None else _open(dev, ontology, mapping)
     fitted, held_out = set_aside(corpus) if dev is None else (corpus, dev)
     labels = LabelSpace.of(fitted, ontology, min_count=resolve(tables).labels.min_count)
@@ -97,6 +91,17 @@ def tune(
     write_text(out / "tune.html", page)
     shutil.rmtree(work, ignore_errors=True)
     return trained
+
+
+def _list_alternatives(name: str, corpus: Corpus, languages: tuple[str, ...]) -> Alternatives:
+    alternatives = list_alternatives(
+        name, corpus.kind, languages=languages, n_fields=len(corpus.field_names())
+    )
+    if not alternatives:
+        raise ConfigError(
+            f"there are no settings to tune for the system {name!r}", hint="tune one of its members"
+        )
+    return alternatives
 
 
 def _read_budget(budget: str) -> Budget:
