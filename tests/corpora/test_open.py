@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ontodex.corpora.cached import record_source
 from ontodex.corpora.open import open_corpus, read_docs, write_docs
 from ontodex.errors import DataError
 from ontodex.types import Doc
@@ -57,6 +58,22 @@ def test_a_damaged_cache_is_made_again(tmp_path: Path, cache: Path) -> None:
     folder = open_corpus(path).folder
     (folder / "docs.arrow").write_bytes(b"half")
     assert [doc.text for doc in open_corpus(path)] == ["one"]
+
+
+def test_a_corpus_that_another_process_makes_meanwhile_stays(tmp_path, cache, monkeypatch):
+    path = write(tmp_path / "docs.jsonl", "one")
+    theirs: list[int] = []
+
+    def record(folder: Path, source: Path) -> None:
+        record_source(folder, source)
+        monkeypatch.undo()
+        monkeypatch.setenv("ONTODEX_CACHE", str(cache.parent))
+        theirs.append((open_corpus(path).folder / "docs.arrow").stat().st_ino)
+
+    monkeypatch.setattr("ontodex.corpora.open.record_source", record)
+    folder = open_corpus(path).folder
+    assert [(folder / "docs.arrow").stat().st_ino] == theirs
+    assert list(cache.iterdir()) == [folder]
 
 
 def test_a_file_that_turns_out_damaged_leaves_no_corpus(tmp_path: Path, cache: Path) -> None:

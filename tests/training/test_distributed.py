@@ -62,7 +62,7 @@ SMALL = ["--set=model.min_count=1", "--set=model.width=4", "--set=model.train.ep
 @pytest.mark.parametrize("model", [["popularity"], ["xmlcnn", *SMALL]], ids=lambda model: model[0])
 def test_two_processes_leave_one_run(train, model, tmp_path):
     ended = run_two(*train, "--model", *model)
-    assert [code for code, _ in ended] == [0, 0]
+    assert [code for code, _ in ended] == [0, 0], ended
     assert not any("Traceback" in errors or "warning" in errors.lower() for _, errors in ended)
     run = load(tmp_path / "run")
     assert run.about["labels"] == 2

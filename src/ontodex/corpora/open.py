@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import shutil
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,7 @@ from ontodex.corpora.parsing.file_head import missing_error
 from ontodex.corpora.python_objects import Documents, make_corpus
 from ontodex.errors import ConfigError, DataError
 from ontodex.io.counts import format_count
-from ontodex.io.files import hash_file
+from ontodex.io.files import hash_file, try_rename
 from ontodex.io.temporary import clear_leftovers, temporary_folder
 from ontodex.types import Corpus, Doc
 
@@ -239,11 +240,15 @@ def open_mapped(
             return Corpus.open(folder)
         except DataError as error:
             logger.warning("%s; reading %s again", error, path)
+            shutil.rmtree(folder)
     clear_leftovers(folder.parent)
     docs = read_docs(path, format, mapping=mapping)
-    corpus = Corpus.write(docs, folder, n_features=docs.n_features)
-    record_source(folder, path)
-    return corpus
+    with temporary_folder(folder) as temporary:
+        made = temporary / "corpus"
+        Corpus.write(docs, made, n_features=docs.n_features)
+        record_source(made, path)
+        try_rename(made, folder)  # a folder that another process has made meanwhile stays
+    return Corpus.open(folder)
 
 
 def require_files(*paths: object) -> None:

@@ -143,14 +143,14 @@ def replace_folder(path: Path) -> Iterator[Path]:
         yield temporary
         for inside in (temporary, *temporary.rglob("*")):
             sync(inside)
-        while not (_try_rename(temporary, path) or _try_exchange(temporary, path)):
+        while not (try_rename(temporary, path) or _try_exchange(temporary, path)):
             old = temporary_name(path)
             os.replace(path, old)
             shutil.rmtree(old, ignore_errors=True)
     sync(path.parent)
 
 
-def _try_rename(folder: Path, target: Path) -> bool:
+def try_rename(folder: Path, target: Path) -> bool:
     """Rename the folder; return False if a folder, perhaps of another process, is in the way."""
     try:
         os.replace(folder, target)
