@@ -36,6 +36,7 @@ from attack.run_mutations import Files, mutate
 from attack.run_operations import OPERATIONS, Workplace, try_operation
 from attack.run_pairs import mutate_together
 from attack.run_seeds import find_seeds
+from ontodex.runs.folder import UNTRUSTED
 
 TOGETHER = 0.35  # of the mutants have several changed files
 OPERATED = 0.15  # of those that are accepted
@@ -178,8 +179,10 @@ def _try_mutants(target: Target, numbers: range, pipe: Connection) -> None:
         folder = Path(name) / "run"
         folder.mkdir()
         _cache_ontologies()
-        write_files(folder, files)
+        # With renewed digests too: else every mutant is refused for them, and nothing is attacked.
+        write_files(folder, renew_digests(files))
         outcome = _try_folder(folder, target.coverage)
+        write_changes(folder, renew_digests(files), files)
         assert outcome == "accepted", f"{target.system}: the seed itself is not accepted: {outcome}"
         _limit_memory()
         for number in numbers:
@@ -228,7 +231,7 @@ def renew_digests(files: Files) -> Files:
     with contextlib.suppress(ValueError, TypeError, RecursionError):
         manifest = json.loads(files["manifest.json"])
         if isinstance(manifest.get("files"), dict):
-            names = [name for name in files if name != "manifest.json"]
+            names = [name for name in files if Path(name).name not in UNTRUSTED]
             digests = {name: hashlib.sha256(files[name]).hexdigest() for name in names}
             manifest["files"] = {
                 **{n: d for n, d in manifest["files"].items() if n not in _find_known(manifest)},
