@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ SMALL = {
     "linear": {},
     "parabel": {},
 }
+BUDGET = "8s"  # of a search for settings
 LOOP = {"epochs": 3, "batch_size": 64, "checkpoint_seconds": 0}
 
 
@@ -58,6 +59,10 @@ class Inputs:
         return self.folder / "knn"
 
     @property
+    def linear(self) -> Path:
+        return self.folder / "linear"
+
+    @property
     def decisions(self) -> Path:
         return self.folder / "decisions.sqlite"
 
@@ -72,6 +77,7 @@ class Job:
     done_words: str = ""  # part of the message of a command that was finished before
     is_atomic: bool = True  # each visible file is final as soon as it exists
     is_repeatable: bool = True  # two uninterrupted runs write the same bytes
+    has_fixed_names: bool = True  # two uninterrupted runs write files of the same names
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -98,11 +104,10 @@ def make_inputs(folder: Path) -> Inputs:
             for line in lines:
                 file.write(json.dumps({**json.loads(line), "id": f"{copy}-{hash_text(line)}"}))
                 file.write("\n")
-    train: list[str | Path] = ["train", "--model", "knn", "--train", inputs.train]
-    train += ["--dev", inputs.dev]
-    rule = ["--set", 'decide.rule="ofo"']
-    command = ontodex(*train, "--ontology", folder / "data/ontology.json", "--out", inputs.run)
-    subprocess.run([*command, *rule], env=home, check=True)
+    for out in (inputs.run, inputs.linear):
+        train: list[str | Path] = ["train", "--model", out.name, "--train", inputs.train]
+        train += ["--dev", inputs.dev, "--ontology", folder / "data/ontology.json", "--out", out]
+        subprocess.run(ontodex(*train, "--set", 'decide.rule="ofo"'), env=home, check=True)
     _write_decisions(inputs)
     return inputs
 
@@ -129,7 +134,13 @@ def list_jobs(inputs: Inputs) -> list[Job]:
     update = partial(_update_command, inputs)
     jobs.append(Job("update", partial(_copy_run, inputs), update, "has taken these documents"))
     jobs.append(Job("learn", partial(_copy_decisions, inputs), _learn_command))
+    retrain = partial(_learn_command, more=["--retrain"])
+    jobs.append(Job("learn --retrain", partial(_copy_decisions, inputs), retrain))
     jobs += [_index_job(inputs, workers) for workers in (1, 2)]
+    jobs += [_index_folder_job(inputs), *_search_jobs(inputs), _migrate_job(inputs)]
+    jobs.append(Job("push", _do_nothing, partial(_push_command, inputs), "exists already"))
+    export = partial(_export_command, inputs)
+    jobs.append(Job("export", _do_nothing, export, is_repeatable=False))  # uuids in it
     return jobs
 
 
@@ -162,8 +173,16 @@ def _update_command(inputs: Inputs, folder: Path) -> list[str]:
     return ontodex("update", folder / "run", inputs.test)
 
 
-def _learn_command(folder: Path) -> list[str]:
-    return ontodex("learn", folder / "run", "--database", folder / "decisions.sqlite")
+def _learn_command(folder: Path, more: Sequence[str] = ()) -> list[str]:
+    return ontodex("learn", folder / "run", "--database", folder / "decisions.sqlite", *more)
+
+
+def _push_command(inputs: Inputs, folder: Path) -> list[str]:
+    return ontodex("push", inputs.run, folder / "run")
+
+
+def _export_command(inputs: Inputs, folder: Path) -> list[str]:
+    return ontodex("export", inputs.linear, folder / "exported")
 
 
 def _index_job(inputs: Inputs, workers: int) -> Job:
@@ -172,6 +191,45 @@ def _index_job(inputs: Inputs, workers: int) -> Job:
         return ontodex("index", inputs.run, inputs.large, folder / "out.csv", *more)
 
     return Job(f"index, {workers} workers", _do_nothing, command)
+
+
+def _index_folder_job(inputs: Inputs) -> Job:
+    """Index several files into a folder of parts, and merge these into a table."""
+
+    def command(folder: Path) -> list[str]:
+        sources = [inputs.large, inputs.train, inputs.dev, inputs.test]
+        more: list[str | Path] = ["--block", "100", "--workers", "2"]
+        more += ["--merge", folder / "current.parquet"]
+        return ontodex("index", inputs.run, *sources, folder / "parts", *more)
+
+    return Job("index into a folder", _do_nothing, command)
+
+
+def _search_jobs(inputs: Inputs) -> list[Job]:
+    """Return the jobs that look for settings. What they choose depends on the time they have."""
+
+    def search(folder: Path) -> list[str]:
+        systems = ["--system", "knn", "--system", "linear", "--budget", BUDGET]
+        given: list[str | Path] = ["--train", inputs.train, "--dev", inputs.dev]
+        return ontodex("auto", *given, *systems, "--out", folder / "run")
+
+    def tune(folder: Path) -> list[str]:
+        given: list[str | Path] = ["--train", inputs.train, "--dev", inputs.dev]
+        given += ["--budget", BUDGET]
+        return ontodex("tune", inputs.run, *given, "--out", folder / "run")
+
+    return [
+        Job(name, _do_nothing, command, "holds a finished run", False, False, False)
+        for name, command in (("auto", search), ("tune", tune))
+    ]
+
+
+def _migrate_job(inputs: Inputs) -> Job:
+    def command(folder: Path) -> list[str]:
+        newer = inputs.folder / "data" / "ontology.json"
+        return ontodex("migrate", inputs.run, newer, "--out", folder / "run")
+
+    return Job("migrate", _do_nothing, command, "exists already")
 
 
 def _do_nothing(folder: Path) -> None:

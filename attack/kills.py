@@ -232,13 +232,15 @@ class Attempt:
             )
             return
         names = list_files(self.target)
-        if names != reference.files:
+        if names != reference.files and job.has_fixed_names:
             self.problems.append(f"files differ: {sorted(names ^ reference.files)}")
             return
         found = digest_files(self.target, names)
-        wrong = [name for name in found if found[name] != reference.digests[name]]
+        wrong = [name for name in found if found[name] != reference.digests.get(name)]
         if wrong and job.is_repeatable:
             self.problems.append(f"bytes differ from an uninterrupted run: {sorted(wrong)}")
+        if (self.target / "run" / "manifest.json").exists():
+            self._check_run()
         self._check_leftovers()
 
     def _check_leftovers(self) -> None:

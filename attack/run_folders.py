@@ -1,8 +1,10 @@
-"""Attack run folders: one change to a file, renewed digests, then load, rank, decide and explain.
+"""Attack run folders: change files, renew digests, then load, rank, decide and explain.
 
-The seeds are the folders of tests/runs/0.1 and a new run of every registered system. A mutant must
-be refused with an OntodexError when it is loaded, or answer with probabilities in [0, 1]. Findings
-are every other exception, an OntodexError after loading, a hang and too much memory.
+The seeds are the folders of tests/runs/0.1 and a new run of every registered system. A mutant has
+one changed file, or several that agree with each other. It must be refused with an OntodexError
+when it is loaded, or answer with probabilities in [0, 1]. Some of those that are accepted are also
+evaluated, exported, updated, migrated, taught, indexed, published or served. Findings are every
+other exception, an OntodexError of a ranking, a hang and too much memory.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -30,8 +33,13 @@ from typing import Any
 from attack.campaign import Finding, Result
 from attack.coverage import LOADERS, Coverage, is_loading
 from attack.run_mutations import Files, mutate
+from attack.run_operations import OPERATIONS, Workplace, try_operation
+from attack.run_pairs import mutate_together
 from attack.run_seeds import find_seeds
+from ontodex.runs.folder import UNTRUSTED
 
+TOGETHER = 0.35  # of the mutants have several changed files
+OPERATED = 0.15  # of those that are accepted
 SHARED_MEMORY = Path("/dev/shm")  # a tmpfs, where there is one
 BATCH = 200  # mutants of one child process
 CPU_SECONDS = 10  # of one mutant; an undamaged run takes less than 0.1
@@ -83,8 +91,15 @@ class Target:
 
     def mutate(self, number: int) -> tuple[Files, str]:
         """Return the mutant of this number with renewed digests, and what was changed."""
-        changed, what = mutate(self.files, random.Random(f"{self.seed}/{self.system}/{number}"))
+        draw = random.Random(f"{self.seed}/{self.system}/{number}")
+        change = mutate_together if draw.random() < TOGETHER else mutate
+        changed, what = change(self.files, draw)
         return renew_digests(changed), what
+
+    def choose_operation(self, number: int) -> Callable[[Workplace], None] | None:
+        """Return what is done with this mutant after it was loaded and used; mostly nothing."""
+        draw = random.Random(f"{self.seed}/{self.system}/{number}/operation")
+        return draw.choice(OPERATIONS) if draw.random() < OPERATED else None
 
 
 def _try_batch(target: Target, start: int, report: Report) -> None:
@@ -160,18 +175,23 @@ def _try_mutants(target: Target, numbers: range, pipe: Connection) -> None:
     logging.disable(logging.CRITICAL)
     files = target.files
     parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
-    with tempfile.TemporaryDirectory(dir=parent) as folder:
+    with tempfile.TemporaryDirectory(dir=parent) as name:
+        folder = Path(name) / "run"
+        folder.mkdir()
         _cache_ontologies()
-        write_files(Path(folder), files)
-        outcome = _try_folder(Path(folder), target.coverage)
+        # With renewed digests too: else every mutant is refused for them, and nothing is attacked.
+        write_files(folder, renew_digests(files))
+        outcome = _try_folder(folder, target.coverage)
+        write_changes(folder, renew_digests(files), files)
         assert outcome == "accepted", f"{target.system}: the seed itself is not accepted: {outcome}"
         _limit_memory()
         for number in numbers:
             changed, what = target.mutate(number)
             pipe.send(("about to try", number, what))
-            write_changes(Path(folder), files, changed)
-            outcome = _try_folder(Path(folder), target.coverage)
-            write_changes(Path(folder), changed, files)
+            write_changes(folder, files, changed)
+            operation = target.choose_operation(number)
+            outcome = _try_folder(folder, target.coverage, operation)
+            write_changes(folder, changed, files)
             pipe.send(("done", number, outcome))
         pipe.send(("reached", numbers.stop, target.coverage.seen))
     pipe.close()
@@ -211,7 +231,7 @@ def renew_digests(files: Files) -> Files:
     with contextlib.suppress(ValueError, TypeError, RecursionError):
         manifest = json.loads(files["manifest.json"])
         if isinstance(manifest.get("files"), dict):
-            names = [name for name in files if name != "manifest.json"]
+            names = [name for name in files if Path(name).name not in UNTRUSTED]
             digests = {name: hashlib.sha256(files[name]).hexdigest() for name in names}
             manifest["files"] = {
                 **{n: d for n, d in manifest["files"].items() if n not in _find_known(manifest)},
@@ -249,8 +269,13 @@ def write_changes(folder: Path, before: Files, after: Files) -> None:
             (folder / name).write_bytes(content)
 
 
-def _try_folder(folder: Path, coverage: Coverage) -> str:
-    """Load and use a run; return "refused", "accepted", or "FINDING: " with the reason."""
+def _try_folder(
+    folder: Path, coverage: Coverage, operation: Callable[[Workplace], None] | None = None
+) -> str:
+    """Load and use a run; return "refused", "accepted", or "FINDING: " with the reason.
+
+    With an operation, return what became of it too.
+    """
     from ontodex import Corpus, Doc, load
     from ontodex.errors import OntodexError
 
@@ -271,7 +296,12 @@ def _try_folder(folder: Path, coverage: Coverage) -> str:
         _try_explain(loaded)
     except BaseException as error:
         return "FINDING: use: " + _describe(error)
-    return "accepted"
+    if operation is None:
+        return "accepted"
+    try:
+        return f"accepted, {operation.__name__} {try_operation(folder, operation)}"
+    except BaseException as error:
+        return f"FINDING: {operation.__name__}: " + _describe(error)
 
 
 def _check_ranking(ranking: Any, n_labels: int) -> None:
@@ -316,8 +346,10 @@ def main() -> None:
         files = read_files(find_seeds(seeds)[about["system"]])
         target = Target(about["system"], files, seed, coverage)
         changed, what = target.mutate(about["number"])
+        folder.mkdir()
         write_files(folder, changed)
-        print(what, _try_folder(folder, coverage), sep="\n")
+        operation = target.choose_operation(about["number"])
+        print(what, _try_folder(folder, coverage, operation), sep="\n")
 
 
 if __name__ == "__main__":

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from ontodex.errors import DataError
+from ontodex.errors import ConfigError, DataError
 from ontodex.io.files import (
+    get_cache_folder,
     open_atomic,
     open_bytes,
     read_lines,
@@ -165,3 +166,24 @@ def test_a_full_disk_keeps_the_old_file_and_ends_with_an_error(tmp_path):
 def test_missing_files_are_data_errors(tmp_path):
     with pytest.raises(DataError, match="cannot be read"):
         open_bytes(Path(tmp_path / "nothing"))
+
+
+@pytest.mark.parametrize("action", [open_bytes, lambda path: write_text(path, "x")])
+def test_a_name_that_is_not_utf8_is_refused(action, tmp_path):
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/b\xffad"))
+    path.touch()
+    with pytest.raises(DataError, match="b\ufffdad: this name is not UTF-8"):
+        action(path)
+    path.unlink()  # pytest shows the names of its folders
+
+
+def test_a_user_without_a_home_folder_must_name_the_cache(monkeypatch):
+    def refuse() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("ONTODEX_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", refuse)
+    with pytest.raises(ConfigError, match="no home folder") as caught:
+        get_cache_folder()
+    assert "ONTODEX_CACHE" in caught.value.hint

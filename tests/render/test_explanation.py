@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ontodex.render.explanation import format_explanation
+import pytest
+
+from ontodex.render.explanation import format_explanation, print_explanation
 from ontodex.types.answers import Explanation, Span
 
 
@@ -16,3 +18,13 @@ def test_marks_show_the_words_for_a_concept_and_against_it():
         "Fish (fish), probability 0.250",
         "*Brown* **troutout** of the ~~weir~~.",
     ]
+
+
+@pytest.mark.parametrize("colours", ["no", "yes"])
+def test_names_and_texts_cannot_command_the_terminal(colours, monkeypatch, capsys):
+    monkeypatch.setenv(*(("NO_COLOR", "1") if colours == "no" else ("FORCE_COLOR", "1")))
+    text = "trout \x1b]0;owned\x07swims"
+    print_explanation(Explanation(text, "fi\x9bsh", "Fi\u202esh", 0.25, [Span(0, 5, 1.0)]))
+    shown = capsys.readouterr().out
+    assert not any(mark in shown for mark in ("\x1b]", "\x07", "\x9b", "\u202e"))
+    assert "\ufffd]0;owned\ufffdswims" in shown

@@ -154,3 +154,12 @@ def test_a_pulled_run_names_no_file_that_retraining_would_read(run, tmp_path):
     with pytest.raises(RunError, match="does not record the path") as refused:
         open_sources(load(fetched))
     assert "--train" in refused.value.hint
+
+
+def test_a_card_leaves_out_figures_that_are_none(run, tmp_path):
+    other = shutil.copytree(run, tmp_path / "other")
+    (other / "metrics.json").write_text(json.dumps({"P@1": "high", "documents": "many"}))
+    push(other, str(tmp_path / "shared"))
+    card = (tmp_path / "shared" / "README.md").read_text()
+    assert "On 0 documents" in card
+    assert "P@1" not in card

@@ -16,6 +16,7 @@ from ontodex import __version__
 from ontodex.cli.completion import complete_runs
 from ontodex.errors import ConfigError, OntodexError
 from ontodex.io import progress
+from ontodex.io.terminal import clean_lines, escape_json
 
 if TYPE_CHECKING:
     from ontodex.types import Ontology
@@ -60,7 +61,7 @@ class _StderrHandler(logging.Handler):
     """Write messages to what is standard error at the time: a bar puts them above itself."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        sys.stderr.write(f"{self.format(record)}\n")
+        sys.stderr.write(f"{clean_lines(self.format(record))}\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -90,15 +91,20 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(text in str(error) for text in texts)
 
 
+def print_lines(text: str, *, err: bool = False) -> None:
+    """Print lines of text. Names in it may be those of strangers: see `io/terminal`."""
+    typer.echo(clean_lines(text), err=err)
+
+
 def print_error(message: str, hint: str = "") -> None:
-    typer.echo(f"ontodex: {message}", err=True)
+    print_lines(f"ontodex: {message}", err=True)
     if hint:
-        typer.echo(f"  try: {hint}", err=True)
+        print_lines(f"  try: {hint}", err=True)
 
 
 def print_warning(message: str) -> None:
     """Print what the user should know; the command goes on."""
-    typer.echo(f"warning: {message}", err=True)
+    print_lines(f"warning: {message}", err=True)
 
 
 def _version(wanted: bool) -> None:
@@ -175,4 +181,7 @@ def warn_missing_language(language: str | None, ontology: Ontology | None) -> No
 
 def print_answer(value: Any, as_json: bool, text: Callable[[], str]) -> None:
     """Print the value as JSON for programs, or the text for people."""
-    typer.echo(json.dumps(value, indent=1, ensure_ascii=False) if as_json else text())
+    if as_json:
+        typer.echo(escape_json(json.dumps(value, indent=1, ensure_ascii=False)))
+    else:
+        print_lines(text())

@@ -17,6 +17,7 @@ from ontodex.cli.app import (
     Set,
     app,
     print_answer,
+    print_lines,
     read_ontology_option,
     warn_missing_language,
 )
@@ -47,7 +48,7 @@ def demo(
     """
     from ontodex.demo import run_demo
 
-    run_demo(out, model, say=typer.echo)
+    run_demo(out, model, say=print_lines)
 
 
 @data_app.command("list")
@@ -85,7 +86,7 @@ def data_get(
     from ontodex.corpora.datasets import get
 
     for path in get(name, folder, source=source):
-        typer.echo(path)
+        print_lines(str(path))
 
 
 @app.command()
@@ -138,7 +139,7 @@ def ontology_show(
     warn_missing_language(language, read)
     tag = match_tag(language, read.names) if language else None
     for line in format_ontology(read, concept, depth=depth, language=tag):
-        typer.echo(line)
+        print_lines(line)
 
 
 @ontology_app.command("diff")
@@ -191,7 +192,7 @@ def convert(
         mapping=mapping,
         ontology=read_ontology_option(ontology),
     )
-    typer.echo(f"{format_count(count, what.removesuffix('s'))} written to {target}")
+    print_lines(f"{format_count(count, what.removesuffix('s'))} written to {target}")
 
 
 @app.command()
@@ -279,4 +280,4 @@ def prepare(
         named, out, config, label_lists=lists, training_parts=parts, ontology=known
     )
     for name, corpus in prepared.items():
-        typer.echo(f"{out / name}: {format_count(len(corpus), 'document')}")
+        print_lines(f"{out / name}: {format_count(len(corpus), 'document')}")

@@ -23,6 +23,7 @@ from ontodex.cli.app import (
     Text,
     app,
     print_answer,
+    print_lines,
     warn_missing_language,
 )
 from ontodex.cli.completion import complete_concepts, complete_runs, complete_systems
@@ -82,7 +83,7 @@ def train(
         mapping=mapping,
     )
     about = run.about
-    typer.echo(
+    print_lines(
         f"{about['model']}: {format_count(about['labels'], 'label')} from "
         f"{format_count(about['train']['documents'], 'document')} in "
         f"{about['train_seconds']:.1f} s; run folder {out}"
@@ -121,7 +122,7 @@ def evaluate(
     is_verbose = context.obj["verbose"]
     print_answer(metrics.to_dict(), as_json, metrics.to_text if is_verbose else metrics.to_summary)
     if not as_json:
-        typer.echo(f"report: {run / 'report.html'}; all metrics: {run / 'metrics.json'}")
+        print_lines(f"report: {run / 'report.html'}; all metrics: {run / 'metrics.json'}")
 
 
 @app.command()
@@ -159,7 +160,7 @@ def suggest(
         rows = outline.outline_to_rows(places)
         print_answer(rows, as_json, lambda: "\n".join(outline.format_outline(places)))
     if not as_json and (more := outline.describe_hidden(found, threshold)):
-        typer.echo(more)
+        print_lines(more)
 
 
 @app.command()
@@ -278,8 +279,8 @@ def experiment(
     results = ontodex.run_experiment(
         file, folder, root=root or Path(), device=device, workers=workers
     )
-    typer.echo(results.text())
-    typer.echo(f"\nwritten to {folder}: results.md, results.html, results.json")
+    print_lines(results.text())
+    print_lines(f"\nwritten to {folder}: results.md, results.html, results.json")
     if failed := results.failures():
         raise RunError(
             f"failed: {', '.join(failed)}",
@@ -299,7 +300,7 @@ def export(
     ontodex export runs/linear exported/ --to onnx
     """
     for path in ontodex.export(run, out, to):
-        typer.echo(path)
+        print_lines(str(path))
 
 
 @app.command()
@@ -312,7 +313,7 @@ def push(
 
     ontodex push runs/parabel ./shared/parabel
     """
-    typer.echo(ontodex.push(run, target, public=public))
+    print_lines(ontodex.push(run, target, public=public))
 
 
 @app.command()
@@ -325,7 +326,7 @@ def pull(
 
     ontodex pull ./shared/parabel runs/fetched
     """
-    typer.echo(ontodex.pull(source, out, revision=revision))
+    print_lines(str(ontodex.pull(source, out, revision=revision)))
 
 
 @app.command()
@@ -344,7 +345,7 @@ def update(
     updated = ontodex.update(run, corpus, device=device, mapping=mapping)
     documents = updated.n_updated - before.n_updated
     labels = len(updated.labels) - len(before.labels)
-    typer.echo(
+    print_lines(
         f"{format_count(documents, 'document')} and {format_count(labels, 'new label')} added to "
         f"{run}; evaluate it again"
     )

@@ -5,11 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from typer import Argument, Option
 
 import ontodex
-from ontodex.cli.app import Device, DocumentLanguage, Json, OntologyPath, Set, app, print_answer
+from ontodex.cli.app import (
+    Device,
+    DocumentLanguage,
+    Json,
+    OntologyPath,
+    Set,
+    app,
+    print_answer,
+    print_lines,
+)
 from ontodex.cli.fields import takes_fields
 from ontodex.corpora.field_mapping import FieldMapping
 
@@ -58,7 +66,7 @@ def auto(
         config=tables,
         mapping=mapping,
     )
-    typer.echo(f"run folder {out}; what was tried: {out / 'auto.html'}")
+    print_lines(f"run folder {out}; what was tried: {out / 'auto.html'}")
 
 
 @app.command()
@@ -79,7 +87,7 @@ def tune(
     ontodex tune runs/linear --train train.jsonl --budget 2m --out runs/linear-tuned
     """
     ontodex.tune(run, out, train=train, dev=dev, budget=budget, device=device, mapping=mapping)
-    typer.echo(f"run folder {out}; what was tried: {out / 'tune.html'}")
+    print_lines(f"run folder {out}; what was tried: {out / 'tune.html'}")
 
 
 @app.command()

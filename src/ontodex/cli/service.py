@@ -10,7 +10,7 @@ import typer
 from typer import Argument, CallbackParam, Option
 
 import ontodex
-from ontodex.cli.app import Device, Json, RunFolder, app, print_answer
+from ontodex.cli.app import Device, Json, RunFolder, app, print_answer, print_lines
 from ontodex.cli.completion import complete_runs
 from ontodex.errors import ConfigError
 
@@ -139,7 +139,7 @@ def serve(
         device=device,
         traces=traces,
     )
-    serve_runs(runs, config, ready=lambda address: typer.echo(f"serving on {address}"))
+    serve_runs(runs, config, ready=lambda address: print_lines(f"serving on {address}"))
 
 
 @app.command()
@@ -245,7 +245,7 @@ def keys_add(
     """
     from ontodex.serve.http import api_keys
 
-    typer.echo(api_keys.add_key(file, name))
+    print_lines(api_keys.add_key(file, name))
 
 
 @keys_app.command("list")
@@ -257,7 +257,7 @@ def keys_list(file: Annotated[Path, Argument(metavar="KEYS", help="File of keys.
     from ontodex.serve.http import api_keys
 
     for name, day in api_keys.list_keys(file).items():
-        typer.echo(f"{day}  {name}")
+        print_lines(f"{day}  {name}")
 
 
 @keys_app.command("remove")

@@ -40,7 +40,8 @@ def find_cache() -> Path:
 
 def record_source(folder: Path, source: Path) -> None:
     """Write into a cached corpus which file it was read from."""
-    write_text(folder / SOURCE, f"{source.resolve()}\n")
+    path = str(source.resolve()).encode("utf-8", "replace").decode()  # it is only shown
+    write_text(folder / SOURCE, f"{path}\n")
 
 
 def list_cached() -> list[CachedCorpus]:

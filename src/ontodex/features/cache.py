@@ -3,6 +3,8 @@
     corpus.folder/features/<key>/   <name>.npy (memory-mapped on reading)   <name>.txt   about.json
 
 The key is a digest of the corpus's content and of a recipe: every setting that shapes the result.
+Prepared corpora come from other machines, perhaps from strangers. So who reads a result gives the
+check that it must pass, and one that does not fit is computed again.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -19,13 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ontodex.errors import DataError
-from ontodex.io.files import replace_folder, write_text
+from ontodex.io.files import check_regular, open_regular, replace_folder, write_text
 from ontodex.io.temporary import clear_leftovers
 from ontodex.types import Corpus
 
 logger = logging.getLogger(__name__)
 
 Recipe = Mapping[str, Any]  # JSON values only
+_NAME = re.compile(r"\w{1,40}")  # of a part; no path
 
 
 @dataclass(frozen=True)
@@ -36,13 +40,17 @@ class Parts:
     lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # words without line ends
 
 
+Check = Callable[[Parts], object]  # raises a DataError for parts that do not fit
+
 # Features of fewer documents are computed faster than a folder is written and synced.
 WORTH_WRITING = 1_000
 
 
-def load_or_compute(corpus: Corpus, recipe: Recipe, compute: Callable[[], Parts]) -> Parts:
-    """Return the parts from the corpus's folder, or compute and save them."""
-    found = find_parts(corpus, recipe)
+def load_or_compute(
+    corpus: Corpus, recipe: Recipe, compute: Callable[[], Parts], check: Check
+) -> Parts:
+    """Return the parts in the folder of the corpus that pass the check, or compute them."""
+    found = find_parts(corpus, recipe, check)
     if found is not None:
         return found
     try:
@@ -66,16 +74,31 @@ def load_or_compute(corpus: Corpus, recipe: Recipe, compute: Callable[[], Parts]
     return parts
 
 
-def find_parts(corpus: Corpus, recipe: Recipe) -> Parts | None:
+def find_parts(corpus: Corpus, recipe: Recipe, check: Check) -> Parts | None:
     """Return the parts computed before with this recipe, or None; report damaged ones."""
     folder = locate_parts(corpus, recipe)
     if folder is None or not folder.is_dir():
         return None
     try:
-        return read_parts(folder)
+        parts = read_parts(folder)
+        check(parts)
     except DataError as error:
         logger.warning("%s; computed again", error)
-        return None
+    except (KeyError, ValueError, TypeError, IndexError, OverflowError) as error:
+        logger.warning("%s: prepared features do not fit (%s); computed again", folder, error)
+    else:
+        return parts
+    return None
+
+
+def check_array(parts: Parts, name: str, kinds: str, shape: tuple[int | None, ...]) -> None:
+    """Raise a DataError for an array of another kind (a letter of numpy) or shape (None: any)."""
+    array = parts.arrays[name]
+    fits = len(array.shape) == len(shape) and all(
+        size in (None, seen) for size, seen in zip(shape, array.shape, strict=True)
+    )
+    if array.dtype.kind not in kinds or not fits:
+        raise DataError(f"prepared features: {name!r} has {array.dtype} in the shape {array.shape}")
 
 
 def locate_parts(corpus: Corpus, recipe: Recipe) -> Path | None:
@@ -103,14 +126,30 @@ def write_parts(folder: Path, recipe: Recipe, parts: Parts) -> None:
 def read_parts(folder: Path) -> Parts:
     """Read the parts that `write_parts` wrote; arrays are memory-mapped."""
     try:
-        about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
-        arrays = {
-            name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
-            for name in about["arrays"]
-        }
-        return Parts(arrays, {name: read_words(folder / f"{name}.txt") for name in about["lists"]})
-    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+        about = json.loads(_read_bytes(folder / "about.json"))
+        arrays = {name: _load_array(folder, name) for name in about["arrays"]}
+        lists = {name: read_words(_locate(folder, name, ".txt")) for name in about["lists"]}
+        return Parts(arrays, lists)
+    except (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError) as error:
         raise DataError(f"prepared features cannot be read ({error})", path=folder) from error
+
+
+def _locate(folder: Path, name: str, ending: str) -> Path:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name[:40]!r} is no name of a part")
+    return folder / f"{name}{ending}"
+
+
+def _load_array(folder: Path, name: str) -> NDArray[Any]:
+    path = _locate(folder, name, ".npy")
+    check_regular(path)
+    array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    return array
+
+
+def _read_bytes(path: Path) -> bytes:
+    with open_regular(path) as file:
+        return file.read()
 
 
 def pick_settings(kind: type, config: Any) -> dict[str, Any]:
@@ -132,7 +171,7 @@ def write_words(path: Path, words: tuple[str, ...]) -> None:
 def read_words(path: Path) -> tuple[str, ...]:
     """Return the lines of a file; only the line feed ends one, as a word may hold other ends."""
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = _read_bytes(path).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"the list of words cannot be read ({error})", path=path) from error
     if text and not text.endswith("\n"):

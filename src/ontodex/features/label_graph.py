@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from ontodex.config import check_least
-from ontodex.errors import ConfigError
+from ontodex.errors import ConfigError, DataError
 from ontodex.features import cache
 from ontodex.features.cache import pick_settings
 from ontodex.features.skip_gram import train_skip_gram
@@ -57,12 +57,24 @@ def compute_label_vectors(
     Labels outside the graph are zero; with `cooccurrence`, those without a training document.
     """
     found = cache.load_or_compute(
-        train, _recipe(labels, config), lambda: _compute_parts(train, labels, config, device)
+        train,
+        _recipe(labels, config),
+        lambda: _compute_parts(train, labels, config, device),
+        lambda parts: _check_parts(parts, labels, config),
     )
     vectors = np.zeros((len(labels), config.label_size), dtype=np.float32)
     columns = [labels.column[label] for label in found.lists["labels"]]
     vectors[columns] = found.arrays["vectors"]
     return vectors
+
+
+def _check_parts(parts: cache.Parts, labels: LabelSpace, config: LabelGraphConfig) -> None:
+    known = parts.lists["labels"]
+    cache.check_array(parts, "vectors", "f", (len(known), config.label_size))
+    if len(set(known)) < len(known) or not all(label in labels.column for label in known):
+        raise DataError("prepared features: a label is unknown or there twice")
+    if not np.isfinite(parts.arrays["vectors"]).all():
+        raise DataError("prepared features: the vectors of the labels are not finite")
 
 
 def compute_graph_vectors(

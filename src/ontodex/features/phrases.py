@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from itertools import pairwise
 from math import log
@@ -32,6 +33,7 @@ from ontodex.errors import DataError
 from ontodex.features.cache import (
     Parts,
     Recipe,
+    check_array,
     load_or_compute,
     pick_settings,
     read_words,
@@ -40,7 +42,14 @@ from ontodex.features.cache import (
 from ontodex.features.languages import STOP_WORDS
 from ontodex.features.tfidf import count_documents
 from ontodex.features.token_config import TokenConfig
-from ontodex.features.tokens import Tokens, from_parts, to_parts, tokenise_corpus, tokenise_texts
+from ontodex.features.tokens import (
+    Tokens,
+    check_tokens,
+    from_parts,
+    to_parts,
+    tokenise_corpus,
+    tokenise_texts,
+)
 from ontodex.types import Corpus
 
 VERSION = 1
@@ -83,7 +92,9 @@ class Phrases:
     @classmethod
     def fit(cls, train: Corpus, config: PhraseConfig) -> Phrases:
         """Count the training documents of each word."""
-        parts = load_or_compute(train, frequency_recipe(), lambda: count_frequencies(train))
+        parts = load_or_compute(
+            train, frequency_recipe(), lambda: count_frequencies(train), check_frequencies
+        )
         counts = parts.arrays["df"].tolist()
         frequency = dict(zip(parts.lists["words"], counts, strict=True))
         return cls(config, len(train), frequency, train.key)
@@ -99,6 +110,7 @@ class Phrases:
                 corpus,
                 self.recipe(),
                 lambda: to_parts(Tokens.of(self._extract_all(corpus.texts()))),
+                partial(check_tokens, n_docs=len(corpus)),
             )
         )
 
@@ -176,7 +188,9 @@ class KnownPhrases(Phrases):
                 known = frozenset(_list_frequent(tokens.ids, tokens.words, least))
             return Parts({}, {"phrases": tuple(sorted(known))})
 
-        parts = load_or_compute(train, known_recipe(config, least), choose)
+        parts = load_or_compute(
+            train, known_recipe(config, least), choose, lambda parts: parts.lists["phrases"]
+        )
         known = frozenset(parts.lists["phrases"])
         return cls(config, base.n_docs, base.frequency, base.train_key, known)
 
@@ -271,6 +285,13 @@ def count_frequencies(train: Corpus) -> Parts:
     df = count_documents(tokens)
     kept = np.flatnonzero(df > 1)
     return Parts({"df": df[kept]}, {"words": tuple(tokens.words[i] for i in kept)})
+
+
+def check_frequencies(parts: Parts) -> None:
+    """Raise a DataError for parts that are not document frequencies of words."""
+    check_array(parts, "df", "i", (len(parts.lists["words"]),))
+    if len(parts.arrays["df"]) and parts.arrays["df"].min() < 2:
+        raise DataError("prepared features: a document frequency is less than 2")
 
 
 def _is_content(word: str, stops: frozenset[str]) -> bool:

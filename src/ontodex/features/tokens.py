@@ -11,7 +11,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ontodex.config import suggest
 from ontodex.errors import ConfigError, DataError
-from ontodex.features.cache import Parts, find_parts, load_or_compute
+from ontodex.features.cache import Parts, check_array, find_parts, load_or_compute
 from ontodex.features.languages import STOP_WORDS, load_lemmatiser
 from ontodex.features.token_config import (
     TokenConfig,
@@ -296,7 +296,7 @@ def tokenise_corpus(corpus: Corpus, config: TokenConfig) -> Tokens:
     """Return the corpus as token ids, from the cache beside it where it has them."""
     recipe = tokens_recipe(config)
     if corpus.rows is not None:
-        whole = find_parts(corpus.whole, recipe)
+        whole = find_parts(corpus.whole, recipe, partial(check_tokens, n_docs=len(corpus.whole)))
         if whole is not None:
             return from_parts(whole).take(corpus.rows)
 
@@ -304,7 +304,8 @@ def tokenise_corpus(corpus: Corpus, config: TokenConfig) -> Tokens:
         texts = corpus.texts(config.fields, title_weight=config.title_weight)
         return to_parts(tokenise_texts(texts, config))
 
-    return from_parts(load_or_compute(corpus, recipe, tokenise_all))
+    check = partial(check_tokens, n_docs=len(corpus))
+    return from_parts(load_or_compute(corpus, recipe, tokenise_all, check))
 
 
 def to_parts(tokens: Tokens) -> Parts:
@@ -319,6 +320,16 @@ def from_parts(parts: Parts) -> Tokens:
     arrays = parts.arrays
     min_count, max_length = map(int, arrays["limits"])
     return Tokens(parts.lists["words"], arrays["ids"], arrays["offsets"], min_count, max_length)
+
+
+def check_tokens(parts: Parts, n_docs: int) -> None:
+    """Raise a DataError for parts that are not the tokens of so many documents."""
+    check_array(parts, "ids", "u", (None,))
+    check_array(parts, "offsets", "i", (n_docs + 1,))
+    check_array(parts, "limits", "i", (2,))
+    if parts.arrays["limits"].min() < 0:
+        raise DataError("prepared features: the limits of the tokens are negative")
+    from_parts(parts)
 
 
 # An ASCII character that is no letter or digit always ends a word. Arrow splits there, fast and

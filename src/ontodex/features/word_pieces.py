@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +23,13 @@ from numpy.typing import NDArray
 
 from ontodex.config import check_least, check_range
 from ontodex.errors import DataError, require
-from ontodex.features.cache import Parts, find_parts, load_or_compute, pick_settings
+from ontodex.features.cache import (
+    Parts,
+    check_array,
+    find_parts,
+    load_or_compute,
+    pick_settings,
+)
 from ontodex.features.tokens import choose_id_type, take_rows
 from ontodex.features.vocabulary import EncodedTexts
 from ontodex.io.files import write_text
@@ -186,16 +192,31 @@ class WordPieces:
 def encode_pieces(corpus: Corpus, pieces: WordPieces, config: WindowConfig) -> EncodedTexts:
     """Return a corpus as word pieces, from the cache beside it where it has them."""
     recipe = pieces_recipe(pieces, config)
-    if corpus.rows is not None and (whole := find_parts(corpus.whole, recipe)) is not None:
-        return EncodedTexts(*take_rows(whole.arrays["ids"], whole.arrays["offsets"], corpus.rows))
+    if corpus.rows is not None:
+        check = partial(_check_pieces, n_docs=len(corpus.whole), n_pieces=len(pieces))
+        if (whole := find_parts(corpus.whole, recipe, check)) is not None:
+            ids, offsets = whole.arrays["ids"], whole.arrays["offsets"]
+            return EncodedTexts(*take_rows(ids, offsets, corpus.rows))
 
     def compute() -> Parts:
         texts = track(corpus.texts(config.fields), "word pieces", total=len(corpus))
         found = pieces.encode(texts, window=config.window, n_windows=config.windows)
         return Parts({"ids": found.ids, "offsets": found.offsets})
 
-    arrays = load_or_compute(corpus, recipe, compute).arrays
+    check = partial(_check_pieces, n_docs=len(corpus), n_pieces=len(pieces))
+    arrays = load_or_compute(corpus, recipe, compute, check).arrays
     return EncodedTexts(arrays["ids"], arrays["offsets"])
+
+
+def _check_pieces(parts: Parts, n_docs: int, n_pieces: int) -> None:
+    """Raise a DataError for parts that are not the word pieces of so many documents."""
+    check_array(parts, "ids", "u", (None,))
+    check_array(parts, "offsets", "i", (n_docs + 1,))
+    ids, offsets = parts.arrays["ids"], parts.arrays["offsets"]
+    if offsets[0] != 0 or offsets[-1] != len(ids) or np.any(np.diff(offsets) < 0):
+        raise DataError("prepared features: offsets must rise from 0 to the end")
+    if len(ids) and int(ids.max()) >= n_pieces:
+        raise DataError(f"prepared features: an id is past the {n_pieces:,} word pieces")
 
 
 def pieces_recipe(pieces: WordPieces, config: WindowConfig) -> dict[str, Any]:

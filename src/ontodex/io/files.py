@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
-from ontodex.errors import DataError, RunError
+from ontodex.errors import ConfigError, DataError, RunError
 from ontodex.io.counts import format_count
 from ontodex.io.encodings import FALLBACK, Transcoder, describe_guess, detect_encoding
 from ontodex.io.temporary import create_temporary, temporary_name
@@ -98,6 +98,7 @@ def replace_file(path: Path) -> Iterator[Path]:
     """Give the name of a temporary file that replaces `path` when the block succeeds."""
     if path.is_dir():  # names the target, not the temporary file
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    check_name(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with create_temporary(path, Path.touch) as temporary:
         yield temporary
@@ -190,8 +191,18 @@ _SPECIAL = {
 }
 
 
+def check_name(path: Path) -> None:
+    """Raise a DataError for a name that is not UTF-8: manifests and tables cannot hold it."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(path).decode("utf-8", "replace")
+        raise DataError(f"{shown}: this name is not UTF-8", hint="rename it") from None
+
+
 def check_regular(path: Path) -> None:
     """Raise a DataError for a device, a pipe or a socket: reading one may never end."""
+    check_name(path)
     kind = _SPECIAL.get(stat.S_IFMT(path.stat().st_mode))
     if kind is not None:
         raise DataError(
@@ -374,5 +385,12 @@ def get_cache_folder() -> Path:
     """Return $ONTODEX_CACHE, else the cache folder of the user."""
     if chosen := os.environ.get("ONTODEX_CACHE"):
         return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "ontodex"
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return Path(base) / "ontodex"
+    try:
+        return Path.home() / ".cache" / "ontodex"
+    except RuntimeError as error:  # a container runs as a user whom it does not know
+        raise ConfigError(
+            "this user has no home folder for the cache",
+            hint="name a folder in the environment variable ONTODEX_CACHE",
+        ) from error

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
+from ontodex.io.terminal import clean_lines, replace_control_characters
 from ontodex.types.answers import Explanation
 
 STRONG, WEAK = 0.5, 0.1  # shares of the strongest weight from which on a word is marked
@@ -62,12 +63,12 @@ def print_explanation(explanation: Explanation) -> None:
 
     console = Console()
     if console.color_system is None or console.no_color:
-        console.out(format_explanation(explanation), highlight=False)
+        console.out(clean_lines(format_explanation(explanation)), highlight=False)
         return
-    console.print(Text(_title(explanation), style="bold"))
+    console.print(Text(replace_control_characters(_title(explanation)), style="bold"))
     line = Text()
     for part, weight in split_text(explanation):
-        line.append(part, style=STYLES[_tone(weight)])
+        line.append(clean_lines(part), style=STYLES[_tone(weight)])
     console.print(line)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from ontodex.errors import DataError
 from ontodex.io.counts import format_count
+from ontodex.io.terminal import replace_control_characters
 from ontodex.ontology.graph import compute_depths, find_paths, find_reachable
 from ontodex.ontology.search import Search
 from ontodex.types import Ontology
@@ -62,11 +63,6 @@ def find_concepts(ontology: Ontology, wanted: str) -> list[str]:
             else "ids, names and notations are searched, case does not matter",
         )
     return same
-
-
-def replace_control_characters(text: str) -> str:
-    """Return the text with every character that is not printable replaced."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def _format_overview(

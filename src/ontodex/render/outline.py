@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from ontodex.io.terminal import replace_control_characters
 from ontodex.ontology.related import find_ancestors, find_more_specific, find_other_parents
-from ontodex.render.ontology_tree import add_notation, replace_control_characters
+from ontodex.render.ontology_tree import add_notation
 from ontodex.types import Ontology
 from ontodex.types.answers import DocumentSuggestions, Suggestion
 

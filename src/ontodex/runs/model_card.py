@@ -71,7 +71,8 @@ def _name_licence(path: Path) -> list[str]:
     """Return the licence of a pretrained encoder's weights, where the run has one."""
     if not path.exists():
         return []
-    return [f"Encoder: {' '.join(path.read_text(encoding='utf-8').split())[:500]}", ""]
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return [f"Encoder: {' '.join(text.split())[:500]}", ""]
 
 
 def _list_figures(folder: Path, name: str, *, is_published: bool) -> list[str]:
@@ -82,7 +83,8 @@ def _list_figures(folder: Path, name: str, *, is_published: bool) -> list[str]:
         return [f"It has not been evaluated: `ontodex evaluate {name} test.jsonl` does.", ""]
     metrics = read_table(folder / "metrics.json")
     shown = [name for name in SHOWN if isinstance(metrics.get(name), float)]
-    documents = format_count(int(metrics.get("documents", 0)), "document")
+    n_docs = metrics.get("documents")
+    documents = format_count(n_docs if isinstance(n_docs, int) else 0, "document")
     rows = [f"| {name} | {100 * metrics[name]:.2f} |" for name in shown]
     return [f"On {documents} that it has not learned from, in percent:", "", "| figure | value |",
             "|---|---:|", *rows, ""]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -349,6 +350,9 @@ class Corpus:
         return batch.set_column(SCHEMA.get_field_index("labels"), "labels", labels)
 
 
+_KEY = re.compile(r"[0-9a-f]{1,64}")
+
+
 def _is_description(about: Any) -> bool:
     """Return whether corpus.json has the values of a corpus, each of its type."""
     return (
@@ -359,5 +363,6 @@ def _is_description(about: Any) -> bool:
         and isinstance(about.get("n_features"), int)
         and about["n_features"] >= 0
         and isinstance(about.get("key"), str)
+        and _KEY.fullmatch(about["key"]) is not None  # it becomes part of file names
         and isinstance(about.get("text", True), bool)
     )

@@ -96,7 +96,8 @@ def test_a_hostile_list_in_a_cell_is_refused(cell: str, tmp_path: Path) -> None:
     "about",
     ["[]", "1", "{}", '{"format": 1}', "[" * 10_000,
      '{"format": 1, "documents": 1, "kind": "text", "n_features": -1, "key": "a"}',
-     '{"format": 1, "documents": 1, "kind": "image", "n_features": 0, "key": "a"}'],
+     '{"format": 1, "documents": 1, "kind": "image", "n_features": 0, "key": "a"}',
+     '{"format": 1, "documents": 1, "kind": "text", "n_features": 0, "key": "../../x"}'],
 )  # fmt: skip
 def test_a_corpus_folder_with_another_description_is_refused(about: str, tmp_path: Path) -> None:
     write_docs([Doc("1", {"text": "a"})], tmp_path / "corpus", "corpus")

@@ -6,6 +6,7 @@ import sqlite3
 
 import pytest
 
+from ontodex.errors import ConfigError
 from ontodex.serve.database.database import Database
 from ontodex.serve.database.tables import ConflictError, NewDecision
 from ontodex.types import Doc
@@ -95,3 +96,21 @@ def test_a_database_of_before_gets_the_new_table_and_keeps_its_rows(tmp_path):
     (row,) = database.list_decisions(limit=10)
     assert (row["label"], row["imported"]) == ("fish", False)
     database.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE documents (title TEXT)",
+        "CREATE VIEW decisions AS SELECT 1 AS id",
+        "CREATE TABLE about (version TEXT)",
+    ],
+)
+def test_the_database_of_another_program_is_refused_and_left_alone(statement, tmp_path):
+    with sqlite3.connect(tmp_path / "other.sqlite") as connection:
+        connection.execute(statement)
+    with pytest.raises(ConfigError, match="belongs to another program: it has no column"):
+        Database.open(str(tmp_path / "other.sqlite"))
+    with sqlite3.connect(tmp_path / "other.sqlite") as connection:
+        found = connection.execute("SELECT sql FROM sqlite_master").fetchall()
+    assert found == [(statement,)]

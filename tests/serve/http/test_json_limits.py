@@ -67,6 +67,7 @@ def test_a_value_above_the_limit_is_a_sentence(value, problem):
         (b"[1e999]", "infinite"),
         (b"[NaN]", "NaN"),
         (b"[-Infinity]", "-Infinity"),
+        (b'{"a": 1, "b": {"c": 1, "d": 2, "c": 3}}', "the key 'c' is given twice"),
     ],
 )
 def test_a_hostile_body_is_refused(raw, problem):

@@ -50,3 +50,15 @@ def test_a_sample_text_is_made_of_frequent_concepts(client):
     assert "Fish: Cold-blooded, in water." in sample["text"]
     answer = client.post("/suggest", json={"documents": [sample]})
     assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("damaged", [b"{", b"[" * 5000, b'{"P@1": NaN}', b'"x"', b"\xff"])
+def test_damaged_figures_and_a_damaged_report_are_no_error(start, run_folder, tmp_path, damaged):
+    """Both are files without a digest, which come with a run that somebody else has made."""
+    folder = shutil.copytree(run_folder, tmp_path / "measured")
+    (folder / "metrics.json").write_bytes(damaged)
+    (folder / "report.html").write_bytes(b"<p>\xff</p>")
+    client = start({"measured": RunView("measured", RunMetadata.open(folder))})
+    answer = client.get("/runs/measured")
+    assert (answer.status_code, answer.json()["metrics"]) == (200, None)
+    assert client.get("/runs/measured/report").text == "<p>\ufffd</p>"

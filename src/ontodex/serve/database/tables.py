@@ -23,7 +23,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from ontodex.errors import OntodexError
+from ontodex.errors import ConfigError, OntodexError
 from ontodex.serve.database.connection import begin_alone
 from ontodex.serve.database.stored_rows import HEAD, DamagedRowError, decode_answer, decode_document
 from ontodex.serve.http.json_limits import check_document
@@ -374,14 +374,30 @@ def move_decisions(
 def create_tables(engine: Engine) -> dict[str, str]:
     """Create missing tables, and return the database's format and id."""
     with begin_alone(engine) as connection:
+        _refuse_foreign_tables(connection, [about])
         if sa.inspect(connection).has_table("about"):
             is_old = (about.c.key == "format") & (about.c.value == "1")
             if connection.execute(sa.select(about).where(is_old)).first() is not None:
                 upgrade_tables(connection)
+        _refuse_foreign_tables(connection, tables.sorted_tables)
         tables.create_all(connection)
         facts = {row.key: row.value for row in connection.execute(sa.select(about))}
-        if "format" not in facts:
-            facts = {"format": FORMAT, "id": uuid.uuid4().hex}
-            rows = [{"key": key, "value": value} for key, value in facts.items()]
+        wanted = {"format": FORMAT, "id": uuid.uuid4().hex}
+        if new := {key: value for key, value in wanted.items() if key not in facts}:
+            rows = [{"key": key, "value": value} for key, value in new.items()]
             connection.execute(about.insert(), rows)
-        return facts
+        return {**new, **facts}
+
+
+def _refuse_foreign_tables(connection: Connection, own: Iterable[sa.Table]) -> None:
+    """Raise a ConfigError if a table or view has the name of one of ours and not its columns."""
+    inspector = sa.inspect(connection)
+    for table in own:
+        if inspector.has_table(table.name):
+            found = {column["name"] for column in inspector.get_columns(table.name)}
+            if missing := [column.name for column in table.columns if column.name not in found]:
+                raise ConfigError(
+                    f"--database: its table {table.name!r} belongs to another program: it has no "
+                    f"column {missing[0]!r}",
+                    hint="name a new file, or a database of its own",
+                )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +51,7 @@ def parse_body(raw: bytes) -> Any:
             parse_int=lambda digits: int(_check_digits(digits, limits)),
             parse_float=lambda digits: float(_check_digits(digits, limits)),
             parse_constant=_refuse_constant,
+            object_pairs_hook=_make_object,
         )
     except RecursionError:
         raise DataError(_describe_depth(limits)) from None
@@ -65,6 +67,15 @@ def _check_digits(digits: str, limits: JsonLimits) -> str:
 
 def _refuse_constant(name: str) -> None:
     raise DataError(f"{name} is not a number in JSON")
+
+
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object. A key that is there twice is refused: each program may take another one."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise DataError(f"the key {twice[:40]!r} is given twice in one object")
+    return made
 
 
 def _describe_depth(limits: JsonLimits) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from ontodex.decide import constraints
-from ontodex.errors import DataError
+from ontodex.errors import DataError, RunError
 from ontodex.features.languages import name_language
 from ontodex.io.files import hash_file
+from ontodex.io.json_schema import read_table
 from ontodex.models.interface import Decides, Describes, Explains, Updates
 from ontodex.ontology.related import find_ancestors, find_more_specific, find_other_parents
 from ontodex.runs.languages import describe_foreign, get_languages
@@ -25,6 +26,8 @@ from ontodex.serve.prediction.concept_view import NO_GROUPS, ConceptGroups, Conc
 from ontodex.serve.prediction.run_metadata import RunMetadata
 from ontodex.types import Corpus, Doc, Ranking
 from ontodex.types.answers import PredictionResult
+
+logger = logging.getLogger(__name__)
 
 DIGITS = 6  # of probabilities in answers
 SAMPLED = 200  # frequent labels that a sample text is chosen from
@@ -254,10 +257,16 @@ class RunView:
         }
 
     def read_metrics(self) -> Json | None:
-        """Return the metrics that `ontodex evaluate` wrote; None before it has run."""
+        """Return the metrics that `ontodex evaluate` wrote; None before it has run.
+
+        The manifest does not have their digest, so a damaged file is reported and left out.
+        """
         path = self.metadata.folder / "metrics.json"
-        metrics: Json | None = json.loads(path.read_text()) if path.is_file() else None
-        return metrics
+        try:
+            return read_table(path) if path.is_file() else None
+        except RunError as error:
+            logger.warning("%s", error)
+            return None
 
 
 def _select_best(

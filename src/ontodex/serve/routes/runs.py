@@ -90,7 +90,7 @@ def get_report(
     path = service.find_run(run).metadata.folder / "report.html"
     if not path.is_file():
         raise Problem(404, f"the run {run!r} has no report", hint="ontodex evaluate RUN CORPUS")
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8", errors="replace")
     if theme is not None:  # the style is at the top, before any text that the report quotes
         text = text.replace("color-scheme: light dark", f"color-scheme: {theme}", 1)
         text = text.replace(_DARK_QUERY, "@media all" if theme == "dark" else "@media not all", 1)
