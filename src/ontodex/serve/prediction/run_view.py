@@ -101,9 +101,9 @@ class RunView:
             for column, probability in _select_best(shown, options, set(include))
         ]
 
-    def list_warnings(self, doc: Doc) -> list[str]:
-        """Return what a reader of the suggestions for a document should know."""
-        warning = describe_foreign(Corpus.of([doc]), get_languages(self.metadata.about))
+    def list_warnings(self, docs: Sequence[Doc]) -> list[str]:
+        """Return what a reader of the suggestions for these documents should know."""
+        warning = describe_foreign(Corpus.of(docs), get_languages(self.metadata.about))
         return [warning] if warning else []
 
     def _constrain(
