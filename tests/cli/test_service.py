@@ -12,6 +12,7 @@ from ontodex.cli.app import app
 from ontodex.errors import ConfigError
 from ontodex.runs.recipe import train
 from ontodex.runs.run import load
+from ontodex.runs.vocabulary import get_vocabulary_key
 from ontodex.serve.database.database import Database
 from ontodex.serve.database.tables import NewDecision
 from ontodex.types import Doc
@@ -65,8 +66,14 @@ def invoke(*words):
 def test_migrate_moves_labels_and_decisions_and_says_what_to_look_at(small_run):
     where = str(small_run / "decisions.sqlite")
     database = Database.open(where)
-    (number,) = database.add_documents([Doc("1", {"text": "x"})], batch="b", user="ada")
-    new = [NewDecision(number, "fish", "accept"), NewDecision(number, "oak", "accept")]
+    old = load(small_run / "run")
+    own = database.projects.open(get_vocabulary_key(old.about, old.labels), "old")
+    other = database.projects.open("another vocabulary", "other")
+    doc = Doc("1", {"text": "x"})
+    (number,) = database.add_documents([doc], batch="b", user="ada", project=own)
+    (foreign,) = database.add_documents([doc], batch="b", user="ada", project=other)
+    new = [NewDecision(foreign, "fish", "accept"), NewDecision(foreign, "oak", "accept")]
+    new += [NewDecision(number, "fish", "accept"), NewDecision(number, "oak", "accept")]
     database.write_decisions(new, user="ada")
     text = invoke(
         "migrate", small_run / "run", small_run / "new.json", "--out", small_run / "run2",
@@ -77,8 +84,11 @@ def test_migrate_moves_labels_and_decisions_and_says_what_to_look_at(small_run):
     assert "Oak (oak): 10" in text, "its training documents"
     assert "Fish (fish) -> Fish (fish2)" in text, "guessed by its name"
     assert [v["label"] for v in database.find_verdicts([number])[number]] == ["oak", "fish2"]
+    assert [v["label"] for v in database.find_verdicts([foreign])[foreign]] == ["fish", "oak"]
+    migrated = load(small_run / "run2")
+    assert database.projects.find(get_vocabulary_key(migrated.about, migrated.labels)) == own
     database.close()
-    assert load(small_run / "run2").suggest("trout in the stream")[0].label == "fish2"
+    assert migrated.suggest("trout in the stream")[0].label == "fish2"
 
 
 def test_diff_names_the_changes_as_text_and_as_json(small_run):

@@ -202,3 +202,14 @@ def test_runs_of_the_same_name_are_shown_by_path_and_the_same_run_is_refused(fol
     assert found.systems == (str(folders[1]), str(other))
     with pytest.raises(ConfigError, match="named twice"):
         compare([folders[0], folders[0]], TRAIN)
+
+
+def test_texts_in_another_language_are_warned_of_once_for_each_language(tmp_path, caplog):
+    finnish = "Järvessä on kaloja ja ne ovat myös tärkeitä, mutta se ei ole kaikki."
+    docs = [Doc(str(i), {"text": f"{finnish} {i}"}, (), ("kala",)) for i in range(4)]
+    for name, language in (("one", "en"), ("two", "en"), ("three", "fi")):
+        train("popularity", train=Corpus.of(docs), language=language, out=tmp_path / name)
+    caplog.clear()
+    compare([tmp_path / name for name in ("one", "two", "three")], Corpus.of(docs), consensus=True)
+    (warning,) = [record.message for record in caplog.records if "languages" in record.message]
+    assert warning.startswith("one, two: 4 of 4 texts seem to be in other languages, most in Finn")

@@ -192,9 +192,9 @@ def migrate(
     from ontodex.render.migration import format_migration, make_migration_report
     from ontodex.serve.offline import migrate_decisions
 
-    before, now = ontodex.load(run).labels.ontology, ontodex.read_ontology(ontology)
-    done = ontodex.migrate(run, now, out, train=train, device=device)
-    moved = migrate_decisions(database, run, done) if decisions else None
+    old, now = ontodex.load(run), ontodex.read_ontology(ontology)
+    done = ontodex.migrate(old, now, out, train=train, device=device)
+    moved = migrate_decisions(database, old, done) if decisions else None
     report = make_migration_report(
         done.diff,
         lost=done.lost,
@@ -202,7 +202,7 @@ def migrate(
         not_served=done.not_served,
         decisions=moved,
     )
-    print_answer(report, as_json, lambda: format_migration(report, before or now, now))
+    print_answer(report, as_json, lambda: format_migration(report, old.labels.ontology or now, now))
 
 
 @app.command()

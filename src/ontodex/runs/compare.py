@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,10 +48,13 @@ from ontodex.io import tables
 from ontodex.io.counts import format_count
 from ontodex.models.consensus.system import Consensus
 from ontodex.runs.documents import open_documents
+from ontodex.runs.languages import describe_foreign
 from ontodex.runs.recipe import train
 from ontodex.runs.run import Run, load, predict
 from ontodex.runs.settings import resolve
 from ontodex.types import Corpus, LabelSpace, Ranking
+
+logger = logging.getLogger(__name__)
 
 KS = (1, 3, 5)
 OVERLAPS = (1, 2, 3, 4, 5)  # AttentionXML, Table 4
@@ -265,6 +269,7 @@ def _compare(runs: Mapping[str, Run], corpus: Corpus) -> Comparison:
             hint="compare on a labelled corpus",
         )
     gold, corpus = csr_array(gold[counted]), corpus.select(counted)
+    _warn_foreign(runs, corpus)
     scores = {name: _score(run, corpus, labels, gold) for name, run in runs.items()}
     by_system = [system.values() for system in scores.values()]
     values = {name: tuple(row[name] for row in by_system) for name in by_system[0]}
@@ -280,6 +285,14 @@ def _compare(runs: Mapping[str, Run], corpus: Corpus) -> Comparison:
             for names in itertools.combinations(runs, 2)
         ),
     )
+
+
+def _warn_foreign(runs: Mapping[str, Run], corpus: Corpus) -> None:
+    """Warn, for the runs of each language, of texts in other languages."""
+    for languages in dict.fromkeys(run.languages for run in runs.values()):
+        if warning := describe_foreign(corpus, languages):
+            names = (name for name, run in runs.items() if run.languages == languages)
+            logger.warning("%s: %s", ", ".join(names), warning)
 
 
 def _score(run: Run, corpus: Corpus, labels: LabelSpace, gold: csr_array) -> _SystemScores:

@@ -18,6 +18,7 @@ from ontodex.runs.folder import load_config, write_manifest
 from ontodex.runs.migration import MIGRATION, map_labels, read_migration
 from ontodex.runs.recipe import train as train_system
 from ontodex.runs.run import Run, load
+from ontodex.runs.vocabulary import keep_vocabulary_key
 from ontodex.types import Corpus, Ontology
 
 logger = logging.getLogger(__name__)
@@ -81,6 +82,7 @@ def retrain_run(
     trained = _train_again(run.folder, out, documents, sources.dev, run.labels.ontology, device)
     about = {key: value for key, value in trained.about.items() if key not in ("format", "files")}
     about["train"] = {**about["train"], "path": sources.train_path}
+    about |= keep_vocabulary_key(run.about, run.labels)
     if "fields" in run.about:
         about["fields"] = run.about["fields"]
     if sources.dev_path:

@@ -18,6 +18,7 @@ from ontodex.runs.model_card import save_model_card
 from ontodex.runs.recipe import refuse_unlabelled, warn_unknown_labels
 from ontodex.runs.run import Run, load, locate_run
 from ontodex.runs.versions import replace_run
+from ontodex.runs.vocabulary import keep_vocabulary_key
 from ontodex.types import Corpus, LabelSpace
 
 logger = logging.getLogger(__name__)
@@ -100,5 +101,6 @@ def _save(run: Run, labels: LabelSpace, added: dict[str, object], out: Path) -> 
     run.decision.for_labels(labels).save(out / "decision.json")
     about = {key: value for key, value in run.about.items() if key not in ("format", "files")}
     about |= {"labels": labels.n_seen, "updates": added}
+    about |= keep_vocabulary_key(run.about, run.labels)
     save_model_card(out, about)
     write_manifest(out, about)

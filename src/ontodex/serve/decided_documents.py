@@ -15,7 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array, diags_array
 
+from ontodex.io.counts import format_count
 from ontodex.runs.run import Run
+from ontodex.runs.vocabulary import get_vocabulary_key
 from ontodex.serve.database.database import Database
 from ontodex.serve.database.stored_rows import DamagedRowError
 from ontodex.serve.database.tables import Row, build_doc
@@ -47,15 +49,31 @@ class Quality:
     f: float
 
 
-def read_new_decisions(database: Database, since: int) -> tuple[list[DocumentDecisions], int]:
-    """Return the documents with a decision after decision `since`, and the id of the last one.
+def find_project(run: Run, database: Database) -> int | None:
+    """Return the project of a run's vocabulary; None if nothing was decided with it."""
+    if n := database.projects.count_without_project():
+        logger.warning(
+            "%s of an older database %s no vocabulary yet: `ontodex serve RUN` gives them one",
+            format_count(n, "document"),
+            "has" if n == 1 else "have",
+        )
+    return database.projects.find(get_vocabulary_key(run.about, run.labels))
+
+
+def read_new_decisions(
+    database: Database, project: int | None, since: int
+) -> tuple[list[DocumentDecisions], int]:
+    """Return the documents of a project with a decision after decision `since`, and the id of the
+    last one. Decisions of other projects are about the concepts of other vocabularies.
 
     Documents are in the order of their first new decision. Each comes with all its valid decisions:
     the new ones alone would make an older label of a document that is done look wrong.
     """
     numbers: dict[int, None] = {}
     last = since
-    for row in _read_log(database, since):
+    if project is None:
+        return [], last
+    for row in _read_log(database, project, since):
         numbers[row["document"]] = None
         last = row["id"]
     found = []
@@ -74,8 +92,8 @@ def read_new_decisions(database: Database, since: int) -> tuple[list[DocumentDec
     return found, last
 
 
-def _read_log(database: Database, since: int) -> Iterator[Row]:
-    while rows := database.list_decisions(after=since, limit=PAGE_SIZE):
+def _read_log(database: Database, project: int, since: int) -> Iterator[Row]:
+    while rows := database.list_decisions(project=project, after=since, limit=PAGE_SIZE):
         yield from rows
         since = rows[-1]["id"]
 

@@ -23,7 +23,7 @@ from ontodex.corpora.parsing.columns import format_strings
 from ontodex.io.tables import escape_formula
 from ontodex.serve.database.database import Database
 from ontodex.serve.database.tables import QueueFilter, Row, build_doc
-from ontodex.serve.marc import DEFAULT_OPTIONS, MarcOptions, format_record
+from ontodex.serve.marc import DEFAULT_OPTIONS, MarcOptions, Subject, format_record
 from ontodex.serve.prediction.concept_view import ConceptView
 from ontodex.types import Doc
 
@@ -149,9 +149,14 @@ def write_marc(
 ) -> Iterator[str]:
     language = concepts.ontology.language
     for record in records:
-        yield format_record(
-            record.id, record.labels, concepts.get_name, concepts.get_notation, language, options
-        )
+        subjects = [_make_subject(label, concepts) for label in record.labels]
+        yield format_record(record.id, subjects, language, options)
+
+
+def _make_subject(label: str, concepts: ConceptView) -> Subject:
+    ontology = concepts.ontology
+    groups = (*ontology.types.get(label, ()), *ontology.schemes.get(label, ()))
+    return Subject(label, concepts.get_name(label), concepts.get_notation(label), groups)
 
 
 Writer = Callable[[Iterator[ExportRecord], ConceptView], Iterator[str]]

@@ -36,6 +36,7 @@ from ontodex.serve.database.database import Database
 from ontodex.serve.decided_documents import (
     DocumentDecisions,
     Quality,
+    find_project,
     make_corpus,
     make_done_corpus,
     make_matrices,
@@ -122,7 +123,9 @@ def learn(folder: Path, database: Database, *, device: str = "cpu") -> LearnResu
             hint="ontodex learn --retrain trains it again with the decisions",
         )
     learned: dict[str, int] = run.about.get("learned", {})
-    decided, last = read_new_decisions(database, learned.get(database.id, 0))
+    decided, last = read_new_decisions(
+        database, find_project(run, database), learned.get(database.id, 0)
+    )
     learned = {**learned, database.id: last}
 
     def teach(out: Path, documents: Sequence[DocumentDecisions]) -> Run:
@@ -142,7 +145,7 @@ def retrain(
     """
     run = load(folder, device="cpu" if device == "auto" else device)
     sources = open_sources(run, train)
-    decided, last = read_new_decisions(database, 0)
+    decided, last = read_new_decisions(database, find_project(run, database), 0)
     done = [one for one in decided if one.is_done]
     learned = {**run.about.get("learned", {}), database.id: last}
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ontodex.errors import ConfigError, require
-from ontodex.io.files import hash_file
 from ontodex.runs.migrate import Migration
 from ontodex.runs.run import Run, locate_run
+from ontodex.runs.vocabulary import get_vocabulary_key
 
 if TYPE_CHECKING:
     from ontodex.serve.database.database import Database
@@ -48,16 +48,19 @@ def learn(
         return decisions.learn(folder, opened, device=device)
 
 
-def migrate_decisions(database: str, old: Path, migration: Migration) -> dict[str, int]:
+def migrate_decisions(database: str, old: Run, migration: Migration) -> dict[str, int]:
     """Move the decisions and the queue of a vocabulary; return how many decisions moved, and how
-    many could not. `old` is the folder of the run that was migrated."""
+    many could not. Those of other vocabularies stay. `old` is the run that was migrated."""
     with _open(database, purpose="moving decisions") as opened:
-        if (old / "ontology.json").exists():
-            folders = (old, migration.run.folder)
-            digests = (hash_file(folder / "ontology.json") for folder in folders)
-            opened.projects.move_vocabulary(*digests)
-        moved = opened.replace_labels(migration.successors)
-        return {"moved": moved, "stuck": opened.count_labels(migration.lost)}
+        from ontodex.serve.decided_documents import find_project
+
+        project = find_project(old, opened)
+        if project is None:
+            return {"moved": 0, "stuck": 0}
+        new = migration.run
+        opened.projects.replace_vocabulary(project, get_vocabulary_key(new.about, new.labels))
+        moved = opened.replace_labels(migration.successors, project=project)
+        return {"moved": moved, "stuck": opened.count_labels(migration.lost, project=project)}
 
 
 @contextmanager

@@ -160,6 +160,10 @@ class AddedResponse(BaseModel):
     numbers: list[int]
 
 
+class AddedDocumentsResponse(AddedResponse):
+    warnings: list[str]
+
+
 class RejectedFile(BaseModel):
     file: str
     reason: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -49,12 +49,14 @@ async def read_uploads(
     slots: asyncio.Semaphore,
     mapping: FieldMapping = NO_MAPPING,
     recorded: FieldMapping = NO_MAPPING,
+    list_warnings: Callable[[Sequence[Doc]], list[str]] = lambda _: [],
 ) -> Uploads:
     """Read all files.
 
     `slots` limits how many files are read at the same time over all requests. `mapping` names the
-    columns of tables; `recorded` those of the training documents. A file that does not fit into
-    the text of a request beside the files before it is rejected.
+    columns of tables; `recorded` those of the training documents. `list_warnings` returns what to
+    say about the documents of a file. A file that does not fit into the text of a request beside
+    the files before it is rejected.
     """
     found, room = Uploads(), MAX_UPLOADED_TEXT
     for count, file in enumerate(files):
@@ -74,6 +76,7 @@ async def read_uploads(
             room -= read.size
             guessed = (doc.metadata.get("encoding") == FALLBACK for doc in read.docs)
             warnings = [*read.warnings, *([describe_guess()] if any(guessed) else [])]
+            warnings += await asyncio.to_thread(list_warnings, read.docs)
             found.warnings.extend({"file": name, "warning": warning} for warning in warnings)
     return found
 

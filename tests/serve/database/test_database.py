@@ -80,18 +80,24 @@ def test_of_simultaneous_undos_one_succeeds(database):
 
 
 def test_decisions_move_to_the_successor_of_their_label_once(database):
-    (number,) = database.add_documents([Doc("1", {"text": "x"})], batch="b", user="ada")
+    """Those of another vocabulary, which may have the same ids, stay."""
+    own, other = (database.projects.open(vocabulary, "name") for vocabulary in ("a", "b"))
+    (number,) = database.add_documents([DOC], batch="b", user="ada", project=own)
+    (foreign,) = database.add_documents([DOC], batch="b", user="ada", project=other)
     new = [NewDecision(number, "tv", "accept"), NewDecision(number, "oak", "reject")]
+    new += [NewDecision(foreign, "tv", "accept"), NewDecision(foreign, "oak", "accept")]
     database.write_decisions(new, user="ada")
     (wrong,) = database.write_decisions([NewDecision(number, "telly", "accept")], user="bob")
     database.undo_decision(wrong["id"], user="bob")
     successors = {"tv": "television", "telly": "television"}
-    assert database.replace_labels(successors) == 1, "what was undone stays undone"
-    assert database.replace_labels(successors) == 0
-    found = [(v["label"], v["verdict"], v["user"]) for v in database.find_verdicts([1])[1]]
+    assert database.replace_labels(successors, project=own) == 1, "what was undone stays undone"
+    assert database.replace_labels(successors, project=own) == 0
+    verdicts = database.find_verdicts([number, foreign])
+    found = [(v["label"], v["verdict"], v["user"]) for v in verdicts[number]]
     assert found == [("oak", "reject", "ada"), ("television", "accept", "ada")]
-    assert database.count_decisions() == 4, "the log keeps the old ones"
-    assert database.count_labels({"oak", "tv"}) == 1
+    assert [v["label"] for v in verdicts[foreign]] == ["tv", "oak"]
+    assert database.count_decisions() == 6, "the log keeps the old ones"
+    assert database.count_labels({"oak", "tv"}, project=own) == 1
 
 
 def test_opening_again_finds_everything(tmp_path):

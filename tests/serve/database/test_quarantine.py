@@ -8,6 +8,8 @@ import sqlite3
 
 import pytest
 
+from ontodex.runs.run import load
+from ontodex.runs.vocabulary import get_vocabulary_key
 from ontodex.serve.database.database import Database
 from ontodex.serve.database.stored_rows import DamagedRowError
 from ontodex.serve.database.tables import NewDecision, QueueFilter
@@ -177,6 +179,9 @@ def test_learning_skips_a_damaged_document(path, run_folder, tmp_path, caplog):
     copy = tmp_path / "run"
     shutil.copytree(run_folder, copy)
     database = Database.open(str(path))
+    run = load(copy)
+    project = database.projects.open(get_vocabulary_key(run.about, run.labels), "name")
+    database.projects.adopt({"run": project})
     assert learn(copy, database).n_documents == 2
     assert "its decisions are not learned" in caplog.text
     database.close()

@@ -85,6 +85,17 @@ def test_a_version_that_cannot_be_loaded_leaves_the_old_one_and_shows_no_path(cl
     assert client.post("/runs/other/reload").status_code == 404
 
 
+def test_a_new_version_with_the_same_vocabulary_shares_its_index_and_its_queue(client, folder):
+    service = client.app._service
+    before = service.find_run("small")
+    update(folder, NEWTS)
+    client.post("/runs/small/reload")
+    after = service.find_run("small")
+    assert after is not before
+    assert after.metadata.index is before.metadata.index, "building it again takes seconds"
+    assert service.get_project(after) == service.get_project(before)
+
+
 def test_the_run_says_what_it_learns_from_decisions(client):
     assert client.get("/runs/small").json()["learns"] == ["thresholds", "documents"]
 

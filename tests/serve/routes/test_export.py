@@ -92,3 +92,7 @@ def test_marc_takes_a_field_and_a_code(decided):
     lines = export(decided, format="marc", marc_field="655", marc_source="stw").splitlines()
     assert "=655  \\7$aFish$2stw$0fish" in lines
     assert decided.get("/export", params={"marc_source": "$2x"}).status_code == 422
+    for wrong in ("651", "http://e.org/Place=999", "a b=651"):
+        assert decided.get("/export", params={"marc_type": wrong}).status_code == 422
+    given = export(decided, format="marc", marc_type="http://e.org/Place=651")
+    assert given == export(decided, format="marc")

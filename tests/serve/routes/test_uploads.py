@@ -134,6 +134,24 @@ def test_a_text_with_a_byte_order_mark_is_read(client, encoding, ending):
     assert client.get("/documents/1").json()["text"] == text
 
 
+def test_files_in_another_language_are_named_in_a_warning(client):
+    swedish = "Det har alltid varit många fiskar här, och de är också viktiga nu."
+    answer = upload(client, ("a.txt", b"the trout"), ("b.txt", swedish.encode()))
+    (warning,) = answer.json()["warnings"]
+    assert warning["file"] == "b.txt"
+    assert "seems to be Swedish; this run was trained on English documents" in warning["warning"]
+    table = f'id,title\n1,the trout\n2,"{swedish}"\n'
+    (warning,) = upload(client, ("c.csv", table.encode())).json()["warnings"]
+    assert "1 of 2 texts seem" in warning["warning"]
+    body = {"documents": [{"text": "the trout"}, {"text": swedish}]}
+    (warning,) = client.post("/documents", json=body).json()["warnings"]
+    assert "1 of 2 texts seem" in warning
+    assert (
+        client.post("/documents", json={"documents": body["documents"][:1]}).json()["warnings"]
+        == []
+    )
+
+
 def test_a_text_in_latin_1_is_read_with_a_warning(client):
     answer = upload(client, ("a.txt", "Forelle im Bächlein".encode("latin-1")))
     assert answer.status_code == 201

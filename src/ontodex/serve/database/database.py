@@ -41,6 +41,7 @@ from ontodex.serve.database.tables import (
     UnknownRowError,
     create_tables,
     decisions,
+    decisions_are_of,
     documents,
     fetch_document,
     get_time,
@@ -226,7 +227,13 @@ class Database:
             raise conflict from None
 
     def list_decisions(
-        self, *, document: int | None = None, user: str | None = None, after: int = 0, limit: int
+        self,
+        *,
+        document: int | None = None,
+        user: str | None = None,
+        project: int | None = None,
+        after: int = 0,
+        limit: int,
     ) -> list[Row]:
         """Return the log by id, from after `after`, undone decisions included."""
         is_deleted = sa.select(documents.c.number).where(documents.c.state == DELETED)
@@ -235,6 +242,8 @@ class Database:
             query = query.where(decisions.c.document == document)
         if user is not None:
             query = query.where(decisions.c.user == user)
+        if project is not None:
+            query = query.where(decisions_are_of(project))
         found: list[Row] = []
         with self._begin_read() as connection:
             while len(found) < limit:
@@ -260,21 +269,21 @@ class Database:
             by_label[row["label"]] = row
         return {number: list(by_label.values()) for number, by_label in verdicts.items()}
 
-    def replace_labels(self, successors: Mapping[str, str]) -> int:
-        """Move valid decisions to the successors of their labels; return how many.
+    def replace_labels(self, successors: Mapping[str, str], *, project: int) -> int:
+        """Move valid decisions of a project to the successors of their labels; return how many.
 
         The log keeps both: the old decision is undone, and a new one of the same user follows. A
         second call finds nothing to move.
         """
         with self._begin_write() as connection:
-            query = select_decisions().where(undos.c.decision.is_(None)).order_by(decisions.c.id)
-            rows = connection.execute(query).mappings().all()
+            query = select_decisions().where(undos.c.decision.is_(None), decisions_are_of(project))
+            rows = connection.execute(query.order_by(decisions.c.id)).mappings().all()
             readable = self.quarantine.select_readable(rows)
             return move_decisions(connection, readable, successors)
 
-    def count_labels(self, labels: Collection[str]) -> int:
-        """Return how many valid decisions are about one of these labels."""
-        query = select_decisions().where(undos.c.decision.is_(None))
+    def count_labels(self, labels: Collection[str], *, project: int) -> int:
+        """Return how many valid decisions of a project are about one of these labels."""
+        query = select_decisions().where(undos.c.decision.is_(None), decisions_are_of(project))
         with self._begin_read() as connection:
             rows = connection.execute(query).mappings()
             return sum(row["label"] in labels for row in rows)

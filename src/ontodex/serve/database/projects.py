@@ -41,11 +41,10 @@ class Projects:
 
     def open(self, vocabulary: str, name: str) -> int:
         """Return the project of a vocabulary, by its digest; a new one gets this name."""
-        query = sa.select(projects.c.id).where(projects.c.vocabulary == vocabulary)
-        with self._engine.begin() as connection:
-            found = connection.execute(query).scalar()
+        found = self.find(vocabulary)
         if found is not None:
-            return int(found)
+            return found
+        query = _select_project(vocabulary)
         with begin_alone(self._engine) as connection:
             found = connection.execute(query).scalar()  # another replica may have been first
             if found is not None:
@@ -53,6 +52,17 @@ class Projects:
             row = {"vocabulary": vocabulary, "name": name, "time": get_time()}
             insert = projects.insert().values(row).returning(projects.c.id)
             return int(connection.execute(insert).scalar_one())
+
+    def find(self, vocabulary: str) -> int | None:
+        """Return the project of a vocabulary, by its digest; None if there is none."""
+        with self._engine.begin() as connection:
+            return connection.execute(_select_project(vocabulary)).scalar()
+
+    def count_without_project(self) -> int:
+        """Return how many documents of an older database belong to no project yet."""
+        query = sa.select(sa.func.count()).where(documents.c.project.is_(None))
+        with self._engine.begin() as connection:
+            return int(connection.execute(query).scalar_one())
 
     def list_all(self) -> list[Row]:
         """Return the projects with their people and the counts of their documents."""
@@ -104,14 +114,6 @@ class Projects:
                 connection.execute(projects.delete().where(projects.c.id == other))
             _update(connection, id_, {"vocabulary": vocabulary})
 
-    def move_vocabulary(self, old: str, new: str) -> None:
-        """Give the project of one vocabulary, if there is one, the version of another digest."""
-        query = sa.select(projects.c.id).where(projects.c.vocabulary == old)
-        with self._engine.begin() as connection:
-            found = connection.execute(query).scalar()
-        if found is not None:
-            self.replace_vocabulary(int(found), new)
-
     def find_vocabulary(self, number: int) -> tuple[int | None, str | None] | None:
         """Return the project of a document and its vocabulary; None if there is no document."""
         own = projects.c.id == documents.c.project
@@ -142,6 +144,10 @@ class Projects:
                 connection.execute(documents.update().where(own).values(project=main))
         if numbers:
             logger.warning("%d documents of an older database now belong to projects", len(numbers))
+
+
+def _select_project(vocabulary: str) -> sa.Select[tuple[int]]:
+    return sa.select(projects.c.id).where(projects.c.vocabulary == vocabulary)
 
 
 def _update(connection: Connection, id_: int, values: Row) -> None:

@@ -163,6 +163,12 @@ def select_decisions() -> sa.Select[Any]:
     )
 
 
+def decisions_are_of(project: int) -> sa.ColumnElement[bool]:
+    """Return the condition that decisions are about documents of a project."""
+    own = sa.select(documents.c.number).where(documents.c.project == project)
+    return decisions.c.document.in_(own)
+
+
 @dataclass(frozen=True)
 class QueueFilter:
     """A choice of documents; None and "" mean any."""

@@ -37,14 +37,14 @@ async function send(file, batch) {
   try {
     const answer = await call("POST", "/documents/upload", { body });
     const rejected = answer.rejected_files.map(({ file, reason }) => `${file}: ${reason}`);
-    const guessed = answer.warnings.map(({ file, warning }) => `${file}: ${warning}`);
+    const warnings = answer.warnings.map(({ file, warning }) => `${file}: ${warning}`);
     const imported = (answer.labels?.n_ids ?? 0) + (answer.labels?.n_matched ?? 0);
-    guessed.push(...describeUnmatched(file.name, answer.labels));
-    return { added: answer.n_added, numbers: answer.numbers, imported, rejected, guessed };
+    warnings.push(...describeUnmatched(file.name, answer.labels));
+    return { added: answer.n_added, numbers: answer.numbers, imported, rejected, warnings };
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     const rejected = error.places.length ? error.places : [`${file.name}: ${error.message}`];
-    return { added: 0, numbers: [], imported: 0, rejected, guessed: [] };
+    return { added: 0, numbers: [], imported: 0, rejected, warnings: [] };
   }
 }
 
@@ -75,9 +75,9 @@ async function report(answers, batch) {
     remember("batch", batch); // the next documents are those of the batch
     await go({ document: first.numbers[0] });
   }
-  const guessed = answers.flatMap((answer) => answer.guessed);
-  const messages = [nameFiles("not-added", rejected), nameFiles("added-with-guess", guessed)];
-  if (rejected.length || guessed.length) showProblem({ message: messages.join(" ").trim() });
+  const warnings = answers.flatMap((answer) => answer.warnings);
+  const messages = [nameFiles("not-added", rejected), nameFiles("added-with-warning", warnings)];
+  if (rejected.length || warnings.length) showProblem({ message: messages.join(" ").trim() });
 }
 
 function nameFiles(what, files) {

@@ -21,7 +21,7 @@ from ontodex.io.files import get_stamp, hash_file
 from ontodex.runs.versions import NAME_LENGTH, restore_version
 from ontodex.serve.prediction.model_process import ModelProcess
 from ontodex.serve.prediction.ranker import Ranker
-from ontodex.serve.prediction.run_metadata import RunMetadata
+from ontodex.serve.prediction.run_metadata import RunMetadata, make_index_key
 from ontodex.serve.prediction.run_view import RunView
 from ontodex.serve.service import Service, open_rankers
 
@@ -109,9 +109,9 @@ def _load_versions(
 ) -> tuple[dict[str, RunView], dict[str, Ranker], ModelProcess | None]:
     """Load the changed runs, and a process with the models of all runs."""
     indexes = {
-        run.metadata.about["files"]["ontology.json"]: run.metadata.index
+        key: run.metadata.index
         for run in service.runs.values()
-        if "ontology.json" in run.metadata.about["files"]
+        if (key := make_index_key(run.metadata.about))
     }
     runs = dict(service.runs)
     for name in changed:

@@ -6,6 +6,7 @@ The model itself is in another process (`model_process`).
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,8 +52,7 @@ class RunMetadata:
     def open(cls, folder: Path, indexes: dict[str, OntologyIndex] | None = None) -> RunMetadata:
         """Read a run folder and check its files against the manifest.
 
-        `indexes` holds the ontologies of other runs by the digest of their file and the run's
-        languages. A new one is added to it.
+        `indexes` holds the ontologies of other runs by `make_index_key`. A new one is added to it.
         """
         about = verify_folder(folder)
         settings = resolve(load_config(folder), names_old=False).read_languages(
@@ -69,12 +69,19 @@ class RunMetadata:
 def _open_index(
     folder: Path, about: dict[str, Any], indexes: dict[str, OntologyIndex]
 ) -> OntologyIndex | None:
-    file_digest = about["files"].get("ontology.json")
-    if file_digest is None:
+    key = make_index_key(about)
+    if not key:
         return None
-    languages = get_languages(about)
-    key = " ".join([file_digest, *languages])  # the languages decide in which one names are shown
     if key not in indexes:
         ontology = read_ontology(folder / "ontology.json", "json")
-        indexes[key] = OntologyIndex(prefer_languages(ontology, languages))
+        indexes[key] = OntologyIndex(prefer_languages(ontology, get_languages(about)))
     return indexes[key]
+
+
+def make_index_key(about: Mapping[str, Any]) -> str:
+    """Return what runs that share an index have in common; "" without an ontology.
+
+    These are the ontology, and the languages, which decide in which one names are shown.
+    """
+    file_digest: str | None = about["files"].get("ontology.json")
+    return "" if file_digest is None else " ".join([file_digest, *get_languages(about)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from ontodex.models.interface import Decides, Describes, Explains, Updates
 from ontodex.ontology.related import find_ancestors, find_more_specific, find_other_parents
 from ontodex.runs.languages import describe_foreign, get_languages
 from ontodex.runs.versions import NAME_LENGTH
+from ontodex.runs.vocabulary import get_vocabulary_key
 from ontodex.serve.learn import list_abilities
 from ontodex.serve.prediction.concept_view import NO_GROUPS, ConceptGroups, ConceptView, Json
 from ontodex.serve.prediction.run_metadata import RunMetadata
@@ -51,14 +51,6 @@ class SuggestOptions:
             raise DataError(f"{sorted(both)[0]!r} is both included and excluded")
 
 
-def _get_vocabulary_key(metadata: RunMetadata) -> str:
-    """Return the digest of the ontology; without one, that of the labels."""
-    file_digest: str | None = metadata.about["files"].get("ontology.json")
-    if file_digest is not None:
-        return file_digest
-    return hashlib.sha256("\n".join(sorted(metadata.labels.ids)).encode()).hexdigest()
-
-
 def make_url_name(folder: Path) -> str:
     """Return the name of a run in URLs: its folder's name, with only letters, digits and '._-'."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-") or "run"
@@ -76,7 +68,7 @@ class RunView:
             metadata.folder / "manifest.json"
         )  # changes whenever the run does
         self.version = self.state_key[:NAME_LENGTH]
-        self.vocabulary_key = _get_vocabulary_key(metadata)
+        self.vocabulary_key = get_vocabulary_key(metadata.about, metadata.labels)
         self.vocabulary_name = self.concepts.ontology.title or name
         model = metadata.settings.model_class
         self.learns = list_abilities(metadata.decision, model)
@@ -112,9 +104,9 @@ class RunView:
             for column, probability in _select_best(shown, options, set(include))
         ]
 
-    def list_warnings(self, doc: Doc) -> list[str]:
-        """Return what a reader of the suggestions for a document should know."""
-        warning = describe_foreign(Corpus.of([doc]), get_languages(self.metadata.about))
+    def list_warnings(self, docs: Sequence[Doc]) -> list[str]:
+        """Return what a reader of the suggestions for these documents should know."""
+        warning = describe_foreign(Corpus.of(docs), get_languages(self.metadata.about))
         return [warning] if warning else []
 
     def _constrain(

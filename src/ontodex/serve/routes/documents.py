@@ -24,7 +24,7 @@ from ontodex.serve.requests import (
     SuggestOptionsBody,
 )
 from ontodex.serve.responses import (
-    AddedResponse,
+    AddedDocumentsResponse,
     Document,
     DocumentsResponse,
     DocumentSuggestResponse,
@@ -53,18 +53,18 @@ OrderQuery = Annotated[Order, Query()]
 RunQuery = Annotated[Name | None, Query()]
 
 
-@router.post("", status_code=201, response_model=AddedResponse)
+@router.post("", status_code=201, response_model=AddedDocumentsResponse)
 def add_documents(body: AddDocumentsBody, service: ServiceDep, request: Request) -> Any:
     """Add documents at the end of the queue."""
     batch = body.batch or get_time()
     docs = [document.to_doc() for document in body.documents]
+    project = service.find_project(body.project)
     numbers = service.database.add_documents(
-        docs,
-        batch=batch,
-        user=get_user(request).name,
-        project=service.find_project(body.project),
+        docs, batch=batch, user=get_user(request).name, project=project
     )
-    return {"batch": batch, "n_added": len(numbers), "numbers": numbers}
+    run = next((run for run in service.runs.values() if service.get_project(run) == project), None)
+    warnings = [] if run is None else run.list_warnings(docs)
+    return {"batch": batch, "n_added": len(numbers), "numbers": numbers, "warnings": warnings}
 
 
 @router.get("", response_model=DocumentsResponse)
@@ -230,7 +230,7 @@ async def suggest(number: NumberPath, body: SuggestOptionsBody, service: Service
             {**suggestion, "verdict": verdict_of.get(suggestion["label"])}
             for suggestion in run.build_suggestions(result, options)
         ],
-        "warnings": run.list_warnings(doc),
+        "warnings": run.list_warnings([doc]),
     }
 
 

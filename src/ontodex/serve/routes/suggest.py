@@ -32,7 +32,7 @@ async def suggest(body: SuggestBody, service: ServiceDep) -> Any:
         {
             "id": doc.id,
             "suggestions": run.build_suggestions(result.take(row), options),
-            "warnings": run.list_warnings(doc),
+            "warnings": run.list_warnings([doc]),
         }
         for row, doc in enumerate(docs)
     ]
@@ -86,7 +86,7 @@ async def explain_doc(
             {"start": span.start, "end": span.end, "weight": span.weight}
             for span in explanation.spans
         ],
-        "warnings": run.list_warnings(doc),
+        "warnings": run.list_warnings([doc]),
     }
     # Not a dict: to validate the spans of a long text again would hold up all other requests.
     return JSONResponse(answer)

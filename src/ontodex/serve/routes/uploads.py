@@ -38,7 +38,9 @@ async def upload(
     view = service.find_run(run)
     mapping = FieldMapping.of(text_field, label_field, id_field, label_separator)
     recorded = FieldMapping.of(**view.metadata.about.get("fields", {}))
-    found = await read_uploads(files, service.extraction_slots, mapping, recorded)
+    found = await read_uploads(
+        files, service.extraction_slots, mapping, recorded, view.list_warnings
+    )
     if not found.docs:
         errors = [{"location": one["file"], "message": one["reason"]} for one in found.rejected]
         raise Problem(422, "no file could be read", errors=errors[:MAX_ERRORS])
