@@ -171,6 +171,17 @@ class SemanticSystem:
         start = windows[best].start
         return [Span(start + first, start + last, weight) for first, last, weight in parts]
 
+    def select_new(self, labels: LabelSpace, is_new: NDArray[np.bool_]) -> SemanticSystem:
+        """Return the system for another label space, of which it ranks only the new concepts."""
+        self._check_fitted()
+        assert self.encoder is not None
+        system = SemanticSystem(self.config, device=str(self.device))
+        system._use(self.encoder)
+        system.background, system.calibration = self.background, self.calibration
+        system.names = system._encode_names(labels, np.flatnonzero(is_new).tolist())
+        system.mean, system.deviation = system._measure_usual(system.names, len(labels))
+        return system
+
     def save(self, folder: Path) -> None:
         self._check_fitted()
         assert self.encoder is not None
