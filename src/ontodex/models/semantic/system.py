@@ -39,7 +39,8 @@ from ontodex.models.pretrained import (
     PretrainedEncoder,
     check_pieces,
     load_encoder,
-    save_licence,
+    read_origin,
+    save_origin,
 )
 from ontodex.models.readers import check_text
 from ontodex.models.semantic.name_vectors import DocumentVectors, NameVectors
@@ -193,7 +194,7 @@ class SemanticSystem:
         write_text(folder / "semantic.json", json.dumps(about, indent=1) + "\n")
         save_network(folder, "encoder", self.encoder.network)
         self.encoder.pieces.save(folder / "tokenizer.json")
-        save_licence(folder, self.encoder.licence)
+        save_origin(folder, self.encoder.origin)
         background, offsets = self.background
         tensors: dict[str, NDArray[Any]] = {
             "owner": self.names.owner,
@@ -214,7 +215,7 @@ class SemanticSystem:
         load_network(folder, "encoder", network)
         pieces = WordPieces.load(folder / "tokenizer.json")
         check_pieces(folder, about.shape, pieces)
-        system._use(PretrainedEncoder(about.shape, network, pieces))
+        system._use(PretrainedEncoder(about.shape, network, pieces, read_origin(folder)))
         system.calibration = about.calibration
         system._load_vectors(folder, labels)
         return system
