@@ -1,10 +1,11 @@
-"""The cost of a training step of `attentive-bert` on a GPU, beside `transformers`.
+"""The cost of a training step of `attentive-bert`, beside `transformers`.
 
     python bench/pretrained_step.py --layers 6 --labels 4108
 
 Both sides have the same network (BERT of random weights, label attention, bag of words), batches
 and precision. Ours packs texts without padding; the other pads windows to one length, as is usual.
-Documents have lengths drawn like those of EURLEX57K. Prints a Markdown table with the ratio.
+Documents have lengths drawn like those of EURLEX57K. Prints a Markdown table with the ratio. It is
+meant for a GPU; on a CPU, `--batch 2 --layers 1 --warm 1 --timed 2` shows that it runs.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ontodex.models.layers.packed import Packed, pad_rows
 from ontodex.models.layers.ragged import Ragged
 
 WORDS = 60_000
-WARM, TIMED = 12, 25  # steps
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 class Padded(nn.Module):
@@ -62,6 +63,8 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--labels", type=int, default=4_108)
     parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--warm", type=int, default=40, help="steps before the clock starts")
+    parser.add_argument("--timed", type=int, default=25)
     parser.add_argument("--compile", action="store_true", help="also compile the layers of ours")
     given = parser.parse_args()
     shape = BertConfig(30_522, 384, given.layers, 12, 1_536, 512)
@@ -75,11 +78,11 @@ def main() -> None:
         network = AttentiveBert(config, shape, WORDS, torch.zeros(given.labels))
         if name.startswith("transformers"):
             network.encode = Padded(shape)  # type: ignore[assignment]
-        network.cuda().train()
+        network.to(DEVICE).train()
         if name.endswith("compiled"):
             for layer in network.encode.encoder.layer:
                 layer.compile(dynamic=True)
-        seconds, peak = measure(network, data, batches, given.labels)
+        seconds, peak = measure(network, data, batches, given)
         usual = usual or seconds
         say(
             f"| {name} | {1e3 * seconds:.1f} | {given.batch / seconds:,.0f} | {peak:.1f} "
@@ -94,34 +97,41 @@ def make_documents(batch: int) -> tuple[EncodedDocuments, list[np.ndarray]]:
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     ids = random.integers(1_000, 30_000, offsets[-1]).astype(np.int32)
     words = (random.pareto(1.0, offsets[-1]) * 50).clip(2, WORDS - 1).astype(np.int32)
-    gpu = torch.device("cuda")
-    pieces, bag = (Ragged(EncodedTexts(x, offsets), gpu) for x in (ids, words))
+    pieces, bag = (Ragged(EncodedTexts(x, offsets), DEVICE) for x in (ids, words))
     return EncodedDocuments(pieces, bag, 512), plan(lengths, batch, seed=1, epoch=0)
 
 
 def measure(
-    network: AttentiveBert, data: EncodedDocuments, batches: list[np.ndarray], n_labels: int
+    network: AttentiveBert,
+    data: EncodedDocuments,
+    batches: list[np.ndarray],
+    given: argparse.Namespace,
 ) -> tuple[float, float]:
-    """Return seconds of a step and the peak of memory in GiB."""
+    """Return seconds of a step and the peak of GPU memory in GiB."""
     optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, fused=True)
-    target = torch.zeros(len(batches[0]), n_labels, device="cuda")
-    torch.cuda.reset_peak_memory_stats()
+    target = torch.zeros(given.batch, given.labels, device=DEVICE)
+    is_gpu = DEVICE.type == "cuda"
+    if is_gpu:
+        torch.cuda.reset_peak_memory_stats()
     step = make_step(network, data, optimizer, target)
-    for rows in batches[:WARM]:
+    for rows in batches[: given.warm]:
         step(rows)
-    torch.cuda.synchronize()
+    if is_gpu:
+        torch.cuda.synchronize()
     began = time.perf_counter()
-    for rows in batches[WARM : WARM + TIMED]:
+    for rows in batches[given.warm : given.warm + given.timed]:
         step(rows)
-    torch.cuda.synchronize()
-    return (time.perf_counter() - began) / TIMED, torch.cuda.max_memory_allocated() / 2**30
+    if is_gpu:
+        torch.cuda.synchronize()
+    peak = torch.cuda.max_memory_allocated() / 2**30 if is_gpu else 0.0
+    return (time.perf_counter() - began) / given.timed, peak
 
 
 def make_step(
     network: AttentiveBert, data: EncodedDocuments, optimizer: torch.optim.AdamW, target: Tensor
 ) -> Callable[[np.ndarray], None]:
     def step(rows: np.ndarray) -> None:
-        with torch.autocast("cuda", dtype=torch.bfloat16):
+        with torch.autocast(DEVICE.type, dtype=torch.bfloat16, enabled=DEVICE.type == "cuda"):
             logits = network(*data.pad(rows))
         loss = F.binary_cross_entropy_with_logits(
             logits, target[: len(rows)], reduction="sum"

@@ -10,12 +10,16 @@ import pytest
 
 from ontodex.corpora.open import write_docs
 from ontodex.errors import ConfigError, RunError
+from ontodex.io.files import hash_file
+from ontodex.models.semantic.system import SemanticSystem
+from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.runs.evaluate import evaluate
 from ontodex.runs.hub import pull, push
 from ontodex.runs.recipe import train
 from ontodex.runs.retrain import open_sources
 from ontodex.runs.run import load
 from ontodex.types import Corpus, Doc
+from tiny_encoder import write_tiny_encoder
 
 SENTENCES = {"fish": "trout swim in the stream", "oak": "old oaks stand in the forest"}
 DOCS = Corpus.of(
@@ -163,3 +167,25 @@ def test_a_card_leaves_out_figures_that_are_none(run, tmp_path):
     card = (tmp_path / "shared" / "README.md").read_text()
     assert "On 0 documents" in card
     assert "P@1" not in card
+
+
+def test_the_card_names_the_data_and_the_weights_of_an_encoder(tmp_path):
+    encoder = write_tiny_encoder(tmp_path / "ada-small", ["trout swim here"])
+    (encoder / "licence.txt").write_text("Apache-2.0\n")
+    write_docs(DOCS, tmp_path / "lakes.jsonl", "jsonl")
+    ontology = build_ontology([Concept(label, {"en": label}) for label in SENTENCES])
+    out = tmp_path / "run"
+    config = {"model": {"name": "semantic", "encoder": str(encoder)}}
+    done = train(config=config, train=tmp_path / "lakes.jsonl", ontology=ontology, out=out)
+    own = (out / "README.md").read_text()
+    push(out, str(tmp_path / "shared"))
+    published = (tmp_path / "shared" / "README.md").read_text()
+    digest = hash_file(encoder / "model.safetensors")
+    for card in (own, published):
+        assert f"Encoder: ada-small (SHA-256 of model.safetensors: {digest}). Apache-2.0" in card
+        assert done.about["train"]["key"] in card
+    assert "lakes.jsonl" in own
+    assert "lakes.jsonl" not in published
+    done.model.save(tmp_path / "again")
+    again = SemanticSystem.load(tmp_path / "again", done.labels)
+    assert again.encoder.origin == done.model.encoder.origin != ""

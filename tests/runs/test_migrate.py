@@ -8,6 +8,10 @@ import pytest
 from corpus_files import write_jsonl
 from ontodex.errors import ConfigError, RunError
 from ontodex.io.tensors import save_tensors
+from ontodex.models.baselines.lexical import LexicalSystem
+from ontodex.models.consensus.members import find_system
+from ontodex.models.consensus.system import Consensus
+from ontodex.models.semantic.system import SemanticSystem
 from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.runs.folder import verify_folder, write_manifest
 from ontodex.runs.migrate import migrate
@@ -15,6 +19,7 @@ from ontodex.runs.recipe import train
 from ontodex.runs.retrain import open_sources, retrain_run
 from ontodex.runs.run import load
 from ontodex.types import Corpus, Doc
+from tiny_encoder import write_tiny_encoder
 
 SENTENCES = {
     "fish": "trout swim in the cold stream of the fish",
@@ -23,15 +28,14 @@ SENTENCES = {
     "ether": "light moves through ether and more ether",
 }
 OLD = build_ontology([Concept(label, {"en": label.title()}) for label in (*SENTENCES, "never")])
-NEW = build_ontology(
-    [
-        Concept("fish", {"en": "Fish"}),
-        Concept("oak-2026", {"en": "Oak trees"}, exact_matches=["oak"]),
-        Concept("whale", {"en": "Whale"}, deprecated=True, replaced_by="fish"),  # an old error
-        Concept("newt", {"en": "Newt"}),
-        Concept("never", {"en": "Never"}),
-    ]
-)
+CONCEPTS = [
+    Concept("fish", {"en": "Fish"}),
+    Concept("oak-2026", {"en": "Oak trees"}, exact_matches=["oak"]),
+    Concept("whale", {"en": "Whale"}, deprecated=True, replaced_by="fish"),  # an old error
+    Concept("newt", {"en": "Newt"}),
+    Concept("never", {"en": "Never"}),
+]
+NEW = build_ontology(CONCEPTS)
 DOCS = [
     Doc(f"{label}{i}", {"text": f"{text} {i}"}, (), (label,))
     for i in range(12)
@@ -167,3 +171,33 @@ def test_a_damaged_map_of_columns_is_refused(old, tmp_path):
     write_manifest(out, {k: v for k, v in about.items() if k not in ("format", "files")})
     with pytest.raises(RunError, match="columns"):
         load(out)
+
+
+@pytest.mark.parametrize("members", [("semantic",), ("linear", "semantic", "lexical")])
+def test_new_concepts_are_found_by_the_systems_of_the_run_that_read_names(tmp_path, members):
+    encoder = write_tiny_encoder(tmp_path / "encoder", [*SENTENCES.values(), "newt toad"])
+    corpus = Corpus.of(DOCS)  # no path is recorded
+    for name in members:
+        settings = {"encoder": str(encoder)} if name == "semantic" else {}
+        train(name, config={"model": settings}, train=corpus, dev=corpus, ontology=OLD,
+              out=tmp_path / name)  # fmt: skip
+    old = tmp_path / members[0]
+    if len(members) > 1:
+        old = tmp_path / "both"
+        train("consensus", members=[str(tmp_path / one) for one in members], train=corpus,
+              dev=corpus, ontology=OLD, out=old)  # fmt: skip
+    done = migrate(old, NEW, tmp_path / "new")
+    assert (done.found_by_name, done.not_served) == (["newt"], [])
+    newest = build_ontology([*CONCEPTS, Concept("toad", {"en": "Toad"})])
+    again = migrate(tmp_path / "new", newest, tmp_path / "newest")
+    assert again.found_by_name == ["toad"]
+    for run, label in ((done.run, "newt"), (again.run, "newt"), (again.run, "toad")):
+        column = run.labels.column[label]
+        scores = run.rank(Corpus.of([Doc("x", {"text": f"{label} {label}"}), DOCS[0]]))
+        found, other = scores.scores(len(run.labels)).toarray()[:, column]
+        assert found > other
+        assert run.explain(f"a {label}", label).spans
+    places = (tmp_path / "new" / "model" / "names").rglob("config.toml")
+    names = {find_system(place.parent) for place in places}
+    both = {Consensus, SemanticSystem, LexicalSystem}
+    assert names == (both if len(members) > 1 else {SemanticSystem})

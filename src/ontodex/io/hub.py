@@ -11,7 +11,7 @@ from typing import Any
 from ontodex.errors import RunError, require
 
 HUB = "hub:"  # before the name of a repository, where a folder may be named too
-RUN_LICENCE = "encoder-licence.txt"  # of the weights of a pretrained encoder, in a run folder
+ORIGIN = "encoder-licence.txt"  # of the weights of a pretrained encoder, in a run folder
 
 
 def load_library() -> Any:

@@ -1,7 +1,7 @@
 """`migrated`: a trained system in the columns of a newer version of its vocabulary.
 
     old system ─ old columns ─ columns of the new version ┐
-    lexical ─ only concepts that have no document yet ────┴─ ranking
+    names ─ only concepts that have no document yet ──────┴─ ranking
 
 `ontodex migrate` writes it. The old system answers as before; its columns go to the concepts that
 took the place of the old ones. Of several columns that were merged, the highest probability counts.
@@ -41,7 +41,7 @@ class Migrated:
     Config: ClassVar[type[MigratedConfig]] = MigratedConfig
 
     member: Member
-    names: Member | None  # a run of `lexical`, for labels without an old column
+    names: Member | None  # finds labels without an old column by their names
     labels: LabelSpace
     columns: NDArray[np.int64]  # the new column of each old one, -1 where it is gone
     _is_new: NDArray[np.bool_]  # columns without an old one; the last entry is for padding

@@ -21,8 +21,8 @@ import torch
 
 from ontodex.errors import DataError, RunError
 from ontodex.features.word_pieces import PIECES, WordPieces
-from ontodex.io.files import write_text
-from ontodex.io.hub import RUN_LICENCE, find_folder
+from ontodex.io.files import hash_file, write_text
+from ontodex.io.hub import HUB, ORIGIN, find_folder
 from ontodex.io.tensors import check_tensors, map_tensor_file
 from ontodex.models.layers.bert import Bert, BertConfig
 from ontodex.models.weights import set_weights, weight_specs
@@ -47,12 +47,12 @@ class PretrainedEncoder:
     config: BertConfig
     network: Bert
     pieces: WordPieces
-    licence: str = ""  # of the weights, where the folder says
+    origin: str = ""  # name and digest of the weights, and their licence where the folder says
 
 
-def load_encoder(folder: str | Path) -> PretrainedEncoder:
+def load_encoder(place: str | Path) -> PretrainedEncoder:
     """Read and check the encoder of a folder or of the Hub."""
-    folder = find_folder(str(folder), (CONFIG, WEIGHTS, PIECES, LICENCE))
+    folder = find_folder(str(place), (CONFIG, WEIGHTS, PIECES, LICENCE))
     _check_files(folder)
     config = read_config(folder / CONFIG)
     pieces = WordPieces.load(folder / PIECES)
@@ -63,7 +63,7 @@ def load_encoder(folder: str | Path) -> PretrainedEncoder:
     with torch.device("meta"):  # saves the memory and time of weights that are read next
         network = Bert(config)
     set_weights(network, _read_weights(folder / WEIGHTS, network))
-    return PretrainedEncoder(config, network.eval(), pieces, _read_licence(folder / LICENCE))
+    return PretrainedEncoder(config, network.eval(), pieces, _describe_origin(place, folder))
 
 
 def check_pieces(folder: Path, config: BertConfig, pieces: WordPieces, window: int = 1) -> None:
@@ -82,13 +82,25 @@ def check_pieces(folder: Path, config: BertConfig, pieces: WordPieces, window: i
         )
 
 
-def save_licence(folder: Path, licence: str) -> None:
-    """Write the licence of an encoder's weights into a run folder, where it is known."""
-    if licence:
-        write_text(folder / RUN_LICENCE, licence)
+def save_origin(folder: Path, origin: str) -> None:
+    """Write where the weights of an encoder are from into a run folder."""
+    if origin:
+        write_text(folder / ORIGIN, origin)
 
 
-def _read_licence(path: Path) -> str:
+def read_origin(folder: Path) -> str:
+    """Return what `save_origin` wrote, so that a run that is saved again keeps it."""
+    return _read_text(folder / ORIGIN)
+
+
+def _describe_origin(place: str | Path, folder: Path) -> str:
+    """Return name, digest and licence of the weights; of a folder, only its last part is named."""
+    name = str(place).removeprefix(HUB) if str(place).startswith(HUB) else folder.resolve().name
+    digest = hash_file(folder / WEIGHTS)
+    return f"{name} (SHA-256 of {WEIGHTS}: {digest}). {_read_text(folder / LICENCE)}".strip()
+
+
+def _read_text(path: Path) -> str:
     if not path.is_file() or path.stat().st_size > MAX_CONFIG_BYTES:
         return ""
     return path.read_text(encoding="utf-8", errors="replace")

@@ -1,9 +1,10 @@
 """Move a run to a newer version of its vocabulary: `ontodex migrate RUN NEW --out RUN2`.
 
     old and new ontology ─ diff ─ old columns to new concepts ─ thresholds with them ─ RUN2
-                                └ new concepts: found by their names (`lexical`)
+                                └ new concepts: found by their names
 
-Nothing is trained but a `lexical` for the new concepts, where the training corpus is at hand.
+New concepts are found by `lexical` and `semantic`, whichever the run has. Nothing is trained but a
+`lexical` for the new concepts, where the training corpus is at hand.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ from ontodex.features.token_config import set_languages
 from ontodex.io.files import replace_folder, write_text
 from ontodex.io.temporary import temporary_folder
 from ontodex.models.baselines.lexical import LexicalSystem
-from ontodex.models.consensus.members import Member, read_member
+from ontodex.models.consensus.members import FittedMember, Member, read_member
 from ontodex.models.consensus.system import Consensus
 from ontodex.models.interface import Decides
 from ontodex.models.migrated import Migrated
+from ontodex.models.semantic.system import SemanticSystem
 from ontodex.ontology.diff import OntologyDiff, compare_ontologies
 from ontodex.ontology.open import read_ontology, write_ontology
 from ontodex.runs.folder import save_labels, write_manifest
@@ -64,7 +66,7 @@ def migrate(
     """Write a run for a newer version of the vocabulary to `out`.
 
     `train` is the training corpus where the run does not record its path. It is needed only to
-    serve new concepts by their names; without it the run's own `lexical` does, if it has one.
+    serve new concepts by their names; the run's own `lexical` and `semantic` need none.
 
     >>> migration = ontodex.migrate("runs/floor", "newer.json", "runs/newer")
     >>> migration.run.settings.name, migration.found_by_name
@@ -146,22 +148,53 @@ def _make_names(
     *,
     train: str | Path | None,
 ) -> Member | None:
-    """Return a run of `lexical` in the new label space, written to `place`; None without one.
+    """Return a run that finds new concepts by their names, written to `place`; None without one.
+
+    It is of the systems of the run that read names, joined where it has both `lexical` and
+    `semantic`. A run without them gets a `lexical`, where the training corpus is at hand.
+    """
+    readers = _list_name_readers(run)
+    semantic = next((one.model for one in readers if isinstance(one.model, SemanticSystem)), None)
+    lexical = next((one for one in readers if isinstance(one.model, LexicalSystem)), None)
+    found = []
+    if lexical is not None or semantic is None:
+        found += _make_lexical(run, lexical, labels, columns, targets, train=train)
+    if semantic is not None:
+        is_new = np.ones(len(labels), bool)
+        is_new[columns[columns >= 0]] = False
+        found.append(FittedMember(labels, semantic.select_new(labels, is_new), "semantic", {}))
+    if not found:
+        return None
+    if len(found) > 1:
+        found = [FittedMember(labels, Consensus.of(found, labels), "consensus", {})]
+    found[0].write(place)
+    write_ontology(labels.ontology, place / "ontology.json", "json")  # type: ignore[arg-type]
+    return read_member(place, device="cpu")
+
+
+def _make_lexical(
+    run: Run,
+    lexical: Member | None,
+    labels: LabelSpace,
+    columns: NDArray[np.int64],
+    targets: Mapping[str, str | None],
+    *,
+    train: str | Path | None,
+) -> list[FittedMember]:
+    """Return a `lexical` in the new label space, if there can be one.
 
     With the training corpus it is fitted for concepts of which only names are known. Without it,
-    the `lexical` of the run is taken.
+    the given `lexical` of the run is taken.
     """
-    (place / "model").mkdir(parents=True)
-    lexical = _find_lexical(run)
     own = lexical.model if lexical is not None else None
-    config_ = own.config if isinstance(own, LexicalSystem) else LexicalSystem.Config()
-    config_ = set_languages(config_, run.languages)
+    config = own.config if isinstance(own, LexicalSystem) else LexicalSystem.Config()
+    config = set_languages(config, run.languages)
     recorded = run.about["train"].get("path", "")
     if train is not None or (recorded and Path(recorded).exists()):
         corpus = map_labels(open_sources(run, train).train, _select_changed(targets))
         is_known = np.zeros(len(labels), bool)
         is_known[columns[columns >= 0]] = True
-        model = LexicalSystem(config_)
+        model = LexicalSystem(config)
         labels = model.fit_unseen(corpus, labels, is_known)
     elif lexical is not None and isinstance(own, LexicalSystem):
         old = {new: old for old, new in targets.items() if new is not None}
@@ -169,23 +202,16 @@ def _make_names(
         source = [column.get(old.get(label, label), -1) for label in labels.ids]
         model = own.adapt(labels, np.array(source, np.int64))
     else:
-        return None
-    tables = {"model": {"name": "lexical", **dataclasses.asdict(config_)}}
-    write_text(place / "config.toml", config.dump(tables))
-    save_labels(labels, place / "labels.tsv")
-    write_ontology(labels.ontology, place / "ontology.json", "json")  # type: ignore[arg-type]
-    model.save(place / "model")
-    return read_member(place, device="cpu")
+        return []
+    return [FittedMember(labels, model, "lexical", dataclasses.asdict(config))]
 
 
-def _find_lexical(run: Run) -> Member | None:
-    """Return the `lexical` that a run is or has."""
-    members: Sequence[Member] = [run]
-    if isinstance(run.model, Consensus):
-        members = run.model.members
-    elif isinstance(run.model, Migrated) and run.model.names is not None:
-        members = [run.model.names]
-    return next((one for one in members if isinstance(one.model, LexicalSystem)), None)
+def _list_name_readers(run: Run) -> Sequence[Member]:
+    """Return the systems that a run is or has, among which those are that read names."""
+    member: Member = run
+    if isinstance(run.model, Migrated) and run.model.names is not None:
+        member = run.model.names
+    return member.model.members if isinstance(member.model, Consensus) else [member]
 
 
 def _select_changed(targets: Mapping[str, str | None]) -> dict[str, str]:

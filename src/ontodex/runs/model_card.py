@@ -14,7 +14,7 @@ from ontodex import __version__
 from ontodex.config import dump
 from ontodex.io.counts import format_count
 from ontodex.io.files import write_text
-from ontodex.io.hub import RUN_LICENCE
+from ontodex.io.hub import ORIGIN
 from ontodex.io.json_schema import read_table
 from ontodex.runs.folder import load_config
 
@@ -44,7 +44,8 @@ def write_model_card(folder: Path, about: Mapping[str, Any], repository: str = "
     head = [f"{key}: {json.dumps(value)}" for key, value in facts.items()]
     name = repository.rpartition("/")[2] or folder.resolve().name
     parts = [_FIRST_LINES, *head, "---", "", f"# {name}", "", _describe(folder, about, model), ""]
-    parts += _name_licence(folder / "model" / RUN_LICENCE)
+    parts += _list_data(about, is_published=bool(repository))
+    parts += _list_encoders(folder / "model")
     parts += _list_figures(folder, name, is_published=bool(repository))
     parts += _describe_use(repository, name)
     parts += ["## Settings", "", "```toml", *_list_settings(folder), "```", ""]
@@ -67,12 +68,22 @@ def _describe(folder: Path, about: Mapping[str, Any], model: str) -> str:
     )
 
 
-def _name_licence(path: Path) -> list[str]:
-    """Return the licence of a pretrained encoder's weights, where the run has one."""
-    if not path.exists():
-        return []
-    text = path.read_text(encoding="utf-8", errors="replace")
-    return [f"Encoder: {' '.join(text.split())[:500]}", ""]
+def _list_data(about: Mapping[str, Any], *, is_published: bool) -> list[str]:
+    """Return the corpora with their digests; their files are named only at home."""
+    lines = []
+    for part in ("train", "dev"):
+        documents = about.get(part) or {}
+        if digest := documents.get("key"):
+            path = "" if is_published else documents.get("path", "")
+            name = f"`{Path(path).name}`, " if path else ""
+            lines.append(f"- {part}: {name}digest of its documents `{digest}`")
+    return ["Data:", "", *lines, ""] if lines else []
+
+
+def _list_encoders(model: Path) -> list[str]:
+    """Return name, digest and licence of the pretrained encoders that a run or its members have."""
+    found = {" ".join(path.read_text("utf-8", "replace").split()) for path in model.rglob(ORIGIN)}
+    return [line for text in sorted(found) for line in (f"Encoder: {text[:500]}", "")]
 
 
 def _list_figures(folder: Path, name: str, *, is_published: bool) -> list[str]:

@@ -86,12 +86,11 @@ def test_company_in_loops():
     together, own = (gold.T @ gold).toarray(), [3, 2, 2]
     expected = []
     for label in range(3):
-        mean = (own[label] + 0.5) / 4
         total = 0.0
         for other, p in zip((0, 1, 2), (0.5, 0.4, 0.25), strict=True):
             if other != label:
-                share = (together[other, label] + 5 * mean) / (own[other] + 5)
-                total += p * np.log(share / mean)
+                by_chance = own[other] * own[label] / 4
+                total += p * np.log((together[other, label] + 1) / (by_chance + 1))
         expected.append(total / (1.15 + 0.1))
     found = counts.measure_company(ranking)
     np.testing.assert_allclose(found, [expected], rtol=1e-6)
@@ -123,3 +122,21 @@ def test_a_saved_model_answers_the_same_and_a_damaged_one_is_refused(counts, tmp
     np.testing.assert_array_equal(again.probabilities, expected.probabilities)
     with pytest.raises(RunError, match="reranker"):
         Reranker.load(tmp_path, labels, 3, Calibration.identity())
+
+
+def test_a_concept_without_training_documents_is_ranked_by_its_evidence():
+    rng = np.random.default_rng(5)
+    trained = make_gold(rng).toarray()
+    trained[:, -1] = 0
+    counts = LabelCounts.of(make_labels(csr_array(trained)), csr_array(trained))
+    gold = make_gold(rng)
+    members = make_members(rng, gold)
+    always, never = gold.toarray(), gold.toarray()
+    always[:, -1], never[:, -1] = 1, 0
+    models = [
+        Reranker.fit(join(members), members, csr_array(one), counts)[0].model
+        for one in (always, never)
+    ]
+    np.testing.assert_array_equal(models[0].weights, models[1].weights)
+    ranking = Ranking(np.array([[0, N_LABELS - 1]], np.int32), np.array([[0.5, 0.4]], np.float32))
+    assert counts.measure_company(ranking)[0, 1] == 0

@@ -20,12 +20,11 @@ from ontodex.errors import ConfigError
 from ontodex.features.tokens import Tokens
 from ontodex.features.word_pieces import PIECES, Piece, WordPieces, encode_pieces, join_words
 from ontodex.io.files import write_text
-from ontodex.io.hub import RUN_LICENCE
 from ontodex.io.json_schema import load_json
 from ontodex.models.layers.bert import Bert, BertConfig
 from ontodex.models.layers.packed import Packed, pack
 from ontodex.models.layers.ragged import Ragged
-from ontodex.models.pretrained import check_pieces, load_encoder, save_licence
+from ontodex.models.pretrained import check_pieces, load_encoder, read_origin, save_origin
 from ontodex.models.readers import WordReader
 from ontodex.models.weights import extract_weights, set_weights
 from ontodex.types import Corpus, Doc
@@ -86,7 +85,7 @@ class PieceReader:
         self.words = WordReader(config)
         self.shape: BertConfig | None = None
         self.word_pieces: WordPieces | None = None
-        self.licence = ""  # of the encoder's weights
+        self.origin = ""  # of the encoder's weights
 
     def __len__(self) -> int:
         return len(self.words)
@@ -100,7 +99,7 @@ class PieceReader:
         """As `fit`; return the words of the training documents too."""
         check_needed("attentive-bert", self.config)
         encoder = load_encoder(self.config.encoder)
-        self.shape, self.word_pieces, self.licence = encoder.config, encoder.pieces, encoder.licence
+        self.shape, self.word_pieces, self.origin = encoder.config, encoder.pieces, encoder.origin
         longest = self.shape.max_position_embeddings
         if self.config.window > longest:
             raise ConfigError(
@@ -156,15 +155,14 @@ class PieceReader:
         self.words.save(folder)
         self.word_pieces.save(folder / PIECES)
         write_text(folder / SHAPE, json.dumps(dataclasses.asdict(self.shape), indent=1) + "\n")
-        save_licence(folder, self.licence)
+        save_origin(folder, self.origin)
 
     def load(self, folder: Path) -> None:
         self.words.load(folder)
         self.shape = load_json(folder / SHAPE, BertConfig)
         self.word_pieces = WordPieces.load(folder / PIECES)
         check_pieces(folder, self.shape, self.word_pieces, self.config.window)
-        if (folder / RUN_LICENCE).is_file():  # so that a run that is saved again keeps it
-            self.licence = (folder / RUN_LICENCE).read_text(encoding="utf-8", errors="replace")
+        self.origin = read_origin(folder)
 
 
 def add_words(words: Sequence[Span], more: Sequence[Span]) -> list[Span]:

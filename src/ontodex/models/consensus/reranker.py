@@ -7,6 +7,9 @@
 A weight for each member is the same for all labels. But a name in the text says most about a rare
 label, and a classifier about a frequent one: products of features can tell. Labels after the first
 ones keep their order.
+
+The model is fitted to labels that training documents have. A concept without any is ranked as a
+label of one document: in dev it is so seldom right that a model which knew it would rank it last.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ Ints = NDArray[np.int64]
 
 FIRST = 30  # labels of a document that are ranked again
 _CONTEXT = 10  # first labels whose company counts
-_SMOOTH = 5.0  # documents of average company that are added to those of each label
+_SMOOTH = 1.0  # documents added to those that have two labels, and to those expected to
 _FLOOR = 1e-3  # least probability whose log-odds are taken
 _L2 = 10.0
 _FOLDS = 5
@@ -57,22 +60,23 @@ class LabelCounts:
     def measure_company(self, ranking: Ranking) -> Floats:
         """Return for each rank (documents, k) how well the label goes with the first labels.
 
-        It is the mean of log P(label | other) / P(label) over the other labels, weighted by their
-        probabilities.
+        It is the mean, over the other labels, of the logarithm of the documents that have both,
+        divided by those expected by chance; weighted by the probabilities of the others. A label
+        that no document has is expected in none, so its company is 0.
         """
         columns = ranking.columns.astype(np.int64)
         others, p = columns[:, :_CONTEXT], ranking.probabilities[:, :_CONTEXT].astype(np.float64)
         frequency = np.append(self.frequency, 0)  # of padding, -1, too
-        mean = (frequency[columns] + 0.5) / max(self.n_docs, 1)  # (n, k)
         other = others.T[:, :, None]  # (c, n, 1)
         shape = (other.shape[0], *columns.shape)
         # One look-up for all: it sorts nothing, but lists all pairs.
         together = look_up(
             self.pairs, np.broadcast_to(other, shape), np.broadcast_to(columns, shape)
         )
-        share = (together + _SMOOTH * mean) / (frequency[other] + _SMOOTH)
+        expected = frequency[other] * frequency[columns] / max(self.n_docs, 1)
+        lift = np.log((together + _SMOOTH) / (expected + _SMOOTH))
         is_other = (other != columns) & (other >= 0)
-        total = (p.T[:, :, None] * np.where(is_other, np.log(share / mean), 0)).sum(axis=0)
+        total = (p.T[:, :, None] * np.where(is_other, lift, 0)).sum(axis=0)
         return np.asarray(total / (p.sum(axis=1, keepdims=True) + 0.1))
 
 
@@ -110,16 +114,17 @@ class Reranker:
         first = ranking.cut(FIRST)
         features = _compute_features(first, members, counts)
         is_label, hits = first.columns >= 0, find_hits(gold, first)
+        is_learned = np.append(counts.frequency, 0)[first.columns] > 0  # padding is not
         fold = np.arange(len(first)) % _FOLDS
         p = np.zeros(first.columns.shape)
         for number in range(_FOLDS):
             inside = is_label & (fold == number)[:, None]
-            outside = is_label & ~inside
+            outside = is_learned & ~inside
             model = ProductRegression.fit(features[outside], hits[outside], _L2)
             p[inside] = model.predict(features[inside])
         ranked = _replace_first(ranking, p)
         calibration = Calibration.fit(ranked, gold)
-        model = ProductRegression.fit(features[is_label], hits[is_label], _L2)
+        model = ProductRegression.fit(features[is_learned], hits[is_learned], _L2)
         return cls(counts, model, calibration), calibration.apply(ranked)
 
     def rank(self, ranking: Ranking, members: Sequence[csr_array]) -> Ranking:

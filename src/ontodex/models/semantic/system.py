@@ -39,7 +39,8 @@ from ontodex.models.pretrained import (
     PretrainedEncoder,
     check_pieces,
     load_encoder,
-    save_licence,
+    read_origin,
+    save_origin,
 )
 from ontodex.models.readers import check_text
 from ontodex.models.semantic.name_vectors import DocumentVectors, NameVectors
@@ -171,6 +172,17 @@ class SemanticSystem:
         start = windows[best].start
         return [Span(start + first, start + last, weight) for first, last, weight in parts]
 
+    def select_new(self, labels: LabelSpace, is_new: NDArray[np.bool_]) -> SemanticSystem:
+        """Return the system for another label space, of which it ranks only the new concepts."""
+        self._check_fitted()
+        assert self.encoder is not None
+        system = SemanticSystem(self.config, device=str(self.device))
+        system._use(self.encoder)
+        system.background, system.calibration = self.background, self.calibration
+        system.names = system._encode_names(labels, np.flatnonzero(is_new).tolist())
+        system.mean, system.deviation = system._measure_usual(system.names, len(labels))
+        return system
+
     def save(self, folder: Path) -> None:
         self._check_fitted()
         assert self.encoder is not None
@@ -182,7 +194,7 @@ class SemanticSystem:
         write_text(folder / "semantic.json", json.dumps(about, indent=1) + "\n")
         save_network(folder, "encoder", self.encoder.network)
         self.encoder.pieces.save(folder / "tokenizer.json")
-        save_licence(folder, self.encoder.licence)
+        save_origin(folder, self.encoder.origin)
         background, offsets = self.background
         tensors: dict[str, NDArray[Any]] = {
             "owner": self.names.owner,
@@ -203,7 +215,7 @@ class SemanticSystem:
         load_network(folder, "encoder", network)
         pieces = WordPieces.load(folder / "tokenizer.json")
         check_pieces(folder, about.shape, pieces)
-        system._use(PretrainedEncoder(about.shape, network, pieces))
+        system._use(PretrainedEncoder(about.shape, network, pieces, read_origin(folder)))
         system.calibration = about.calibration
         system._load_vectors(folder, labels)
         return system
