@@ -371,8 +371,8 @@ for the reason given: a system that loses while its training was cut decides not
 quoted figures use the 95 % interval of the mean of random splits, or that of the documents of the
 standard split, as the row says. Nothing was chosen on test documents.
 
-Where a row says *needs a GPU*, the command of that number below its table measures it. What the
-commands need, step by step: [lab notes](../lab/papers.md).
+Where a row says *needs a GPU* or *a CPU*, it was not measured: the command of that number below its
+table does it. What the commands need, step by step: [lab notes](../lab/papers.md).
 """
 COLUMNS = ("claim", "corpus", "metric", "numbers", "difference", "verdict")
 
@@ -400,8 +400,9 @@ def _format_summary(judged: Sequence[Judged]) -> str:
     counts = {v: sum(one.verdict == v for one in judged) for v in VERDICTS}
     listed = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
     left = [find_missing(one) for one in judged if one.verdict == "undecided"]
-    gpu = sum(map(needs_gpu, left))
-    reasons = f"{gpu} need a GPU and the interval of {left.count('')} contains 0"
+    gpu, clear = sum(map(needs_gpu, left)), left.count("")
+    others = len(left) - gpu - clear
+    reasons = f"{gpu} need a GPU, {others} a CPU, and the interval of {clear} contains 0"
     return f"{len(judged)} claims: {listed}. Of the undecided ones {reasons}.\n"
 
 
@@ -426,7 +427,7 @@ def _format_row(one: Judged, commands: Mapping[str, int]) -> str:
         gap = f"{estimate:+.2f} [{low:+.2f}, {high:+.2f}]"
     reason = claim.reason if one.interval is None else claim.note
     if missing := find_missing(one):
-        needs = "needs a GPU" if needs_gpu(missing) else "not measured"
+        needs = "needs a GPU" if needs_gpu(missing) else "needs a CPU"
         reason = f"{reason}; {needs}: command {commands[missing]}".removeprefix("; ")
     numbers = ". ".join(filter(None, (one.numbers, reason)))
     cells = (claim.text, claim.corpus, claim.metric, numbers, gap, one.verdict)

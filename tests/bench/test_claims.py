@@ -70,10 +70,10 @@ def test_what_was_not_measured_is_said_so(claims, tmp_path):
     gpu, other = "python bench/papers.py PREPARED out", "python bench/claims.py measure toy"
     judged = [claims.judge(make(claims, command=c), tmp_path) for c in (other, gpu)]
     page = claims.format_page(judged)
-    assert "| not measured: command 1 |" in page
+    assert "| needs a CPU: command 1 |" in page
     assert "| needs a GPU: command 2 |" in page
     assert f"1. `{other}`\n2. `{gpu}`" in page
-    assert "2 undecided. Of the undecided ones 1 need a GPU" in page
+    assert "2 undecided. Of the undecided ones 1 need a GPU, 1 a CPU" in page
 
 
 def test_what_decides_an_open_claim_is_named_behind_its_numbers(claims, tmp_path):
