@@ -9,8 +9,9 @@ for each corpus, side and seed; what is there is not trained again.
 
 Verdict: the mean over seeds of each document's figure, first side minus second, and the 95 %
 interval of the paired bootstrap over documents. `held` lies above 0, `not held` below 0, all else
-is `undecided`, and so is every claim with fewer than three seeds on a side, and one that is lost by
-a side whose training was cut while it still rose (`rising`). A claim against quoted figures takes
+is `undecided`, and so is every claim with fewer than three trainings on a side, and one that is
+lost by a side whose training was cut while it still rose (`rising`). A deterministic side is
+trained once, and repeated figures count as one training. A claim against quoted figures takes
 the 95 % interval of the mean of random splits (bench/splits.py --figures), or with `split =
 "standard"` that of the documents of the standard split. A quoted system with a `second` instead of
 a `first` is the one that should be better.
@@ -67,7 +68,6 @@ PAPERS = {
     "Deep Level-wise XMLC": "levelwise",
 }
 Verdict = Literal["held", "not held", "undecided"]
-NOT_MEASURED = "not measured as written on a GPU"
 VERDICTS: tuple[Verdict, ...] = ("held", "not held", "undecided")
 Figures = Mapping[str, NDArray[np.float64]]  # metric -> (seeds, documents)
 
@@ -80,6 +80,11 @@ class Side:
     settings: dict[str, Any] = field(default_factory=dict)  # of [model]
     noise: Noise | None = None
     rate: float = 0.0
+    deterministic: bool = False  # no random numbers: one training says all
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return SEEDS[:1] if self.deterministic else SEEDS
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,7 @@ class Claim:
     rising: str = ""  # side whose training was cut: where it loses, nothing is decided
     note: str = ""  # said behind the numbers
     command: str = ""
+    decided_by: str = ""  # command that could decide what `command` left open
 
 
 @dataclass(frozen=True)
@@ -210,7 +216,8 @@ def keep_measuring(sides: Mapping[str, Side], claims: Sequence[Claim], only: lis
     }
     for corpus, name in sorted(wanted):
         with tempfile.TemporaryDirectory() as folder:
-            missing = [s for s in SEEDS if not (RESULTS / f"{corpus}-{name}-{s}.npz").exists()]
+            seeds = sides[name].seeds
+            missing = [s for s in seeds if not (RESULTS / f"{corpus}-{name}-{s}.npz").exists()]
             if not missing:
                 continue
             parts = open_parts(corpus, Path(folder))
@@ -224,16 +231,22 @@ def keep_measuring(sides: Mapping[str, Side], claims: Sequence[Claim], only: lis
 
 
 def load_figures(corpus: str, side: str, folder: Path = RESULTS) -> Figures | None:
-    """Return the figures of a side, (seeds, documents) for each metric; None where it has none."""
-    files = sorted(folder.glob(f"{corpus}-{side}-[0-9]*.npz"))
-    if not files:
+    """Return the figures of a side, (trainings, documents) for each metric; None where it has none.
+
+    Files with the same figures are one training.
+    """
+    found: dict[bytes, Mapping[str, NDArray[Any]]] = {}
+    for file in sorted(folder.glob(f"{corpus}-{side}-[0-9]*.npz")):
+        one = np.load(file)
+        found.setdefault(b"".join(one[name].tobytes() for name in METRICS), one)
+    if not found:
         return None
-    loaded = [np.load(file) for file in files]
+    loaded = list(found.values())
     names = [name for name in (*METRICS, *GROUPS) if all(name in one for one in loaded)]
     return {m: np.stack([one[m].astype(np.float64) for one in loaded]) for m in names}
 
 
-def judge(claim: Claim, folder: Path = RESULTS) -> Judged:
+def judge(claim: Claim, folder: Path = RESULTS, sides: Mapping[str, Side] | None = None) -> Judged:
     """Return the verdict of a claim by the figures that are there."""
     if claim.quoted:
         return judge_quoted(claim, folder)
@@ -241,11 +254,12 @@ def judge(claim: Claim, folder: Path = RESULTS) -> Judged:
         return judge_counts(claim, folder)
     figures = [load_figures(claim.corpus, name, folder) for name in sides_of(claim)]
     if not figures or any(one is None for one in figures):
-        return Judged(claim, "undecided", claim.known or NOT_MEASURED)
+        return Judged(claim, "undecided", claim.known)
     each = [one[claim.metric] for one in figures if one is not None]
-    if min(map(len, each)) < len(SEEDS):
+    wanted = [len((sides or {}).get(name, Side("")).seeds) for name in sides_of(claim)]
+    if any(len(one) < least for one, least in zip(each, wanted, strict=True)):
         seeds = " and ".join(str(len(one)) for one in each[:2])
-        return Judged(claim, "undecided", f"{claim.known}; {seeds} seeds".removeprefix("; "))
+        return Judged(claim, "undecided", f"{claim.known}; {seeds} trainings".removeprefix("; "))
     is_known = np.isfinite(each[0][0])  # documents with a label of the group
     each = [one[:, is_known] for one in each]
     means = [one.mean(axis=0) for one in each]  # over seeds, (documents,)
@@ -270,7 +284,7 @@ def judge_counts(claim: Claim, folder: Path) -> Judged:
     """Return the verdict of a claim on the label sets or the levels of Deep Level-wise XMLC."""
     found = compare_counts(claim.corpus, claim.counts, claim.against, claim.metric, folder)
     if found is None:
-        return Judged(claim, "undecided", claim.known or NOT_MEASURED)
+        return Judged(claim, "undecided", claim.known)
     sides = (found.first, found.second)
     if min(map(len, sides)) < len(SEEDS):
         return Judged(claim, "undecided", " and ".join(f"{len(one)}" for one in sides) + " seeds")
@@ -331,7 +345,7 @@ def _measure_seeds(claim: Claim, side: str, folder: Path) -> tuple[Interval | No
 def describe_seeds(each: NDArray[np.float64]) -> str:
     """Return mean and standard deviation over seeds, in percent, of figures (seeds, documents)."""
     means = 100 * each.mean(axis=1)
-    if np.ptp(means) == 0:
+    if len(means) == 1:
         return f"{means[0]:.2f} (one training)"
     return f"{means.mean():.2f} ± {means.std(ddof=1):.2f}"
 
@@ -350,17 +364,20 @@ Generated by `python bench/claims.py page` from `bench/claims.toml` and
 
 Each row is one claim of a paper on one corpus. *Difference* is the first system minus the second in
 points of the metric, with the 95 % interval of a paired bootstrap over test documents. Both sides
-have three seeds; *numbers* gives mean and standard deviation over seeds. Two systems take no seed
-and were trained once, which their rows say: `knn` is deterministic, and the trees of `parabel` draw
-random numbers that cannot be fixed. `held`: the interval lies above 0. `not held`: below 0.
-`undecided`: neither, or for the reason given: a system that loses while its training was cut
-decides nothing. Claims against quoted figures use the 95 % interval of the mean of random splits,
-or that of the documents of the standard split, as the row says. Nothing was chosen on test
-documents.
+have three trainings; *numbers* gives their mean and standard deviation. They differ in their seed;
+those of `parabel` in random numbers that cannot be fixed. `knn` is deterministic, so one training
+is all there is. `held`: the interval lies above 0. `not held`: below 0. `undecided`: neither, or
+for the reason given: a system that loses while its training was cut decides nothing. Claims against
+quoted figures use the 95 % interval of the mean of random splits, or that of the documents of the
+standard split, as the row says. Nothing was chosen on test documents.
 
-Rows that say so were not measured. What they need, step by step: [lab notes](../lab/papers.md).
+Where a row says *needs a GPU* or *a CPU*, it was not measured: the command of that number below its
+table does it. What the commands need, step by step: [lab notes](../lab/papers.md).
 """
 COLUMNS = ("claim", "corpus", "metric", "numbers", "difference", "verdict")
+
+
+GPU = ("bench/papers.py ", "lightattention")  # commands with these train networks over words
 
 
 def format_page(judged: Sequence[Judged]) -> str:
@@ -368,21 +385,40 @@ def format_page(judged: Sequence[Judged]) -> str:
     parts = [HEAD, _format_summary(judged)]
     for paper, page in PAPERS.items():
         rows = [one for one in judged if one.claim.paper == paper]
+        used = {c for one in rows for c in (one.claim.command, one.claim.decided_by) if c}
+        commands = {command: number for number, command in enumerate(sorted(used), start=1)}
         parts.append(f"## {paper}\n\nThe system: [`{page}`]({page}.md).\n")
         parts.append(f"| {' | '.join(COLUMNS)} |\n|---|---|---|---|---:|---|")
-        parts[-1] += "".join(f"\n{_format_row(one)}" for one in rows) + "\n"
-        commands = sorted({one.claim.command for one in rows if one.claim.command})
-        parts.append("Commands:\n\n" + "\n".join(f"    {command}" for command in commands) + "\n")
+        parts[-1] += "".join(f"\n{_format_row(one, commands)}" for one in rows) + "\n"
+        listed = "\n".join(f"{n}. `{command}`" for command, n in commands.items())
+        parts.append(f"Commands:\n\n{listed}\n")
     return "\n".join(parts)
 
 
 def _format_summary(judged: Sequence[Judged]) -> str:
+    """Return how many claims have each verdict, and why claims are undecided."""
     counts = {v: sum(one.verdict == v for one in judged) for v in VERDICTS}
     listed = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-    return f"{len(judged)} claims: {listed}.\n"
+    left = [find_missing(one) for one in judged if one.verdict == "undecided"]
+    gpu, clear = sum(map(needs_gpu, left)), left.count("")
+    others = len(left) - gpu - clear
+    reasons = f"{gpu} need a GPU, {others} a CPU, and the interval of {clear} contains 0"
+    return f"{len(judged)} claims: {listed}. Of the undecided ones {reasons}.\n"
 
 
-def _format_row(one: Judged) -> str:
+def find_missing(one: Judged) -> str:
+    """Return the command that could decide an undecided claim; empty where the interval is all that
+    there is."""
+    if one.verdict != "undecided":
+        return ""
+    return one.claim.decided_by or ("" if one.interval else one.claim.command)
+
+
+def needs_gpu(command: str) -> bool:
+    return any(part in command for part in GPU)
+
+
+def _format_row(one: Judged, commands: Mapping[str, int]) -> str:
     claim, gap = one.claim, ""
     if one.interval:
         estimate, low, high = (
@@ -390,6 +426,9 @@ def _format_row(one: Judged) -> str:
         )
         gap = f"{estimate:+.2f} [{low:+.2f}, {high:+.2f}]"
     reason = claim.reason if one.interval is None else claim.note
+    if missing := find_missing(one):
+        needs = "needs a GPU" if needs_gpu(missing) else "needs a CPU"
+        reason = f"{reason}; {needs}: command {commands[missing]}".removeprefix("; ")
     numbers = ". ".join(filter(None, (one.numbers, reason)))
     cells = (claim.text, claim.corpus, claim.metric, numbers, gap, one.verdict)
     return f"| {' | '.join(cells)} |"
@@ -404,7 +443,7 @@ def main() -> None:
     if given.step == "measure":
         keep_measuring(sides, claims, given.corpora)
     else:
-        write_text(PAGE, format_page([judge(claim) for claim in claims]))
+        write_text(PAGE, format_page([judge(claim, RESULTS, sides) for claim in claims]))
 
 
 if __name__ == "__main__":

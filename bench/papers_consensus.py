@@ -1,11 +1,12 @@
 """Join the AttentionXML of bench/papers.py with Parabel (Eq. 9), and keep what the claims need.
 
-    python bench/papers_consensus.py medline PREPARED PACKED runs/parabel --test FILE
+    python bench/papers_consensus.py medline PREPARED runs/parabel-[123] --packed PACKED --test FILE
 
-PREPARED has <corpus>-attention, PACKED the folder that bench/papers.py packed; the run is one of
-`ontodex train --model parabel` on the same corpus. Parabel's trees have no seed, so its figures
-are the same for each. Writes bench/results/claims/<corpus>-parabel-<seed>.npz and
-<corpus>-attentionxml+parabel-<seed>.npz, and prints the figures of all three as Markdown.
+PREPARED has <corpus>-attention, PACKED is the folder that bench/papers.py packed; the runs are
+three of `ontodex train --model parabel` on the same corpus. Parabel's trees have no seed and differ
+from training to training; the n-th joins the n-th seed of AttentionXML. Without --packed only
+Parabel is measured. Writes bench/results/claims/<corpus>-parabel-<n>.npz and
+<corpus>-attentionxml+parabel-<n>.npz, and prints the figures of all as Markdown.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from claims import RESULTS, SEEDS, measure_documents
+from claims import RESULTS, measure_documents
 from consensus import Kept, Member
 from ontodex.corpora.open import open_corpus
 from ontodex.models.consensus.system import Consensus
@@ -28,6 +29,7 @@ from ontodex.types import Corpus, LabelSpace, Ranking
 from papers_collect import open_gold, unpack_ranking
 
 NETWORK, TREES = "attentionxml", "parabel"
+BOTH = f"{NETWORK}+{TREES}"
 RANKS = 50  # that bench/papers_text.py kept of test
 Figures = dict[str, np.ndarray]
 
@@ -36,23 +38,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("corpus")
     parser.add_argument("prepared", type=Path)
-    parser.add_argument("packed", type=Path)
-    parser.add_argument("run", type=Path)
+    parser.add_argument("runs", type=Path, nargs="+", help="trainings of Parabel")
+    parser.add_argument("--packed", type=Path, help="rankings of AttentionXML")
     parser.add_argument("--test", type=Path, required=True)
     given = parser.parse_args()
     labels, gold = open_gold(given.corpus, given.prepared)
-    test, run = open_corpus(given.test), load(given.run)
-    check_labels(labels, run.labels)
-    trees = Member(given.run, labels, Kept({test.key: run.rank(test, RANKS)}))
-    sides: dict[str, list[Figures]] = {NETWORK: [], TREES: [], f"{NETWORK}+{TREES}": []}
-    for seed in SEEDS:
-        kept = read_ranking(given.packed, f"{given.corpus}-{NETWORK}-{seed}.npz")
-        network = Member(given.packed, labels, Kept({test.key: kept}))
-        for name, ranking in join(network, trees, test, labels).items():
+    test = open_corpus(given.test)
+    sides: dict[str, list[Figures]] = {}
+    for number, folder in enumerate(given.runs, start=1):
+        run = load(folder)
+        check_labels(labels, run.labels)
+        rankings = {TREES: run.rank(test, RANKS)}
+        if given.packed:
+            kept = read_ranking(given.packed, f"{given.corpus}-{NETWORK}-{number}.npz")
+            rankings |= {NETWORK: kept, BOTH: join((kept, rankings[TREES]), test, labels)}
+        for name, ranking in rankings.items():
             figures = measure_documents(gold, ranking, labels)
-            path = RESULTS / f"{given.corpus}-{name}-{seed}.npz"
+            path = RESULTS / f"{given.corpus}-{name}-{number}.npz"
             np.savez_compressed(path, **figures)  # type: ignore[arg-type]
-            sides[name].append(figures)
+            sides.setdefault(name, []).append(figures)
     sys.stdout.write(format_table(sides))
 
 
@@ -76,14 +80,10 @@ def read_ranking(packed: Path, name: str) -> Ranking:
     raise SystemExit(f"{packed}: no archive has {name}")
 
 
-def join(network: Member, trees: Member, test: Corpus, labels: LabelSpace) -> Mapping[str, Ranking]:
-    """Return the ranking of each part and of their consensus."""
-    both = Consensus.of([network, trees], labels)
-    return {
-        NETWORK: network.model.rank(test, RANKS),
-        TREES: trees.model.rank(test, RANKS),
-        f"{NETWORK}+{TREES}": both.rank(test, RANKS),
-    }
+def join(rankings: Sequence[Ranking], test: Corpus, labels: LabelSpace) -> Ranking:
+    """Return the consensus of rankings of the test documents (Eq. 9)."""
+    members = [Member(Path(), labels, Kept({test.key: ranking})) for ranking in rankings]
+    return Consensus.of(members, labels).rank(test, RANKS)
 
 
 def format_table(sides: Mapping[str, Sequence[Figures]]) -> str:

@@ -14,8 +14,8 @@ from typing import Any
 
 SEEDS = (1, 2, 3)
 EPOCHS = {"eurlex57k": 9, "medline": 18}
-# XML-CNN reads the same words as the others: punctuation and stop words too, 300 dimensions.
-SAME_WORDS = {"punctuation": True, "stop_words": "", "width": 300}
+# XML-CNN reads the same words as the others: punctuation and stop words too.
+SAME_WORDS = {"punctuation": True, "stop_words": ""}
 TEXT: dict[str, tuple[str, dict[str, Any]]] = {  # row -> system, settings
     "attentionxml": ("attentionxml", {}),
     "xmlrnn": ("xmlrnn", {}),

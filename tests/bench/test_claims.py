@@ -22,9 +22,9 @@ def claims(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def save(folder: Path, claims: ModuleType, side: str, means: list[float]) -> None:
-    """A file for each seed: 400 documents with right answers at this rate."""
+    """A file for each seed: 400 documents with right answers at this rate, not the same ones."""
     for seed, mean in enumerate(means, start=1):
-        right = (np.arange(400) % 100 < 100 * mean).astype(np.float32)
+        right = ((np.arange(400) + seed) % 100 < 100 * mean).astype(np.float32)
         figures = dict.fromkeys(claims.METRICS, right)
         np.savez_compressed(folder / f"toy-{side}-{seed}.npz", **figures)
 
@@ -67,7 +67,23 @@ def test_a_side_that_loses_while_it_still_rose_decides_nothing(claims, tmp_path)
 
 
 def test_what_was_not_measured_is_said_so(claims, tmp_path):
-    assert claims.judge(make(claims), tmp_path).numbers == claims.NOT_MEASURED
+    gpu, other = "python bench/papers.py PREPARED out", "python bench/claims.py measure toy"
+    judged = [claims.judge(make(claims, command=c), tmp_path) for c in (other, gpu)]
+    page = claims.format_page(judged)
+    assert "| needs a CPU: command 1 |" in page
+    assert "| needs a GPU: command 2 |" in page
+    assert f"1. `{other}`\n2. `{gpu}`" in page
+    assert "2 undecided. Of the undecided ones 1 need a GPU, 1 a CPU" in page
+
+
+def test_what_decides_an_open_claim_is_named_behind_its_numbers(claims, tmp_path):
+    save(tmp_path, claims, "a", [0.6, 0.61, 0.62])
+    save(tmp_path, claims, "b", [0.8, 0.81, 0.82])
+    longer = {"decided_by": "python bench/papers.py PREPARED out-50", "note": "cut"}
+    cut, lost = (make(claims, rising=one, command="z", **longer) for one in ("a", ""))
+    page = claims.format_page([claims.judge(one, tmp_path) for one in (cut, lost)])
+    assert "cut; needs a GPU: command 1 |" in page
+    assert "cut |" in page  # a decided claim needs nothing
 
 
 def test_a_smaller_fall_against_the_clean_form_is_what_counts_under_noise(claims, tmp_path):
@@ -113,11 +129,23 @@ def test_on_the_standard_split_the_documents_give_the_interval(claims, tmp_path,
     assert judged.interval.estimate == pytest.approx(0.7 - value / 100, abs=1e-6)
 
 
-def test_a_system_that_was_trained_once_has_no_spread(claims, tmp_path):
-    save(tmp_path, claims, "a", [0.7, 0.7, 0.7])
-    save(tmp_path, claims, "b", [0.5, 0.6, 0.7])
-    numbers = claims.judge(make(claims), tmp_path).numbers
-    assert numbers == "70.00 (one training) against 60.00 ± 10.00"
+def test_one_training_decides_only_where_a_system_is_deterministic(claims, tmp_path):
+    save(tmp_path, claims, "a", [0.7])
+    save(tmp_path, claims, "b", [0.5, 0.6, 0.4])
+    random = claims.judge(make(claims), tmp_path)
+    assert (random.verdict, random.numbers) == ("undecided", "1 and 3 trainings")
+    sides = {"a": claims.Side("knn", deterministic=True), "b": claims.Side("linear")}
+    judged = claims.judge(make(claims), tmp_path, sides)
+    assert judged.verdict == "held"
+    assert judged.numbers == "70.00 (one training) against 50.00 ± 10.00"
+
+
+def test_the_same_figures_three_times_are_one_training(claims, tmp_path):
+    save(tmp_path, claims, "a", [0.7])
+    for seed in (2, 3):
+        (tmp_path / f"toy-a-{seed}.npz").write_bytes((tmp_path / "toy-a-1.npz").read_bytes())
+    save(tmp_path, claims, "b", [0.5, 0.6, 0.4])
+    assert claims.judge(make(claims), tmp_path).numbers == "1 and 3 trainings"
 
 
 def test_a_quarter_of_the_fifth_that_is_left_learns(claims, monkeypatch):

@@ -164,17 +164,16 @@ def test_k_is_chosen_on_dev(load):
     assert chosen.tolist() == [[5, 1, 1]]
 
 
-def test_the_consensus_joins_the_kept_rankings_with_the_trees(load, tmp_path):
-    joined, consensus = load("papers_consensus"), load("consensus")
+def test_the_consensus_joins_the_kept_rankings_with_the_trees(load):
+    joined = load("papers_consensus")
     test = Corpus.of([Doc(id="1", fields={"text": "a"}, labels=("x", "z"))])
     labels = LabelSpace.of(Corpus.of([Doc(id="0", fields={"text": "a"}, labels=("x", "y", "z"))]))
 
-    def member(columns: list[int], probabilities: list[float]) -> object:
-        ranking = Ranking.sort(np.array([columns]), np.array([probabilities], np.float32), 2)
-        return consensus.Member(tmp_path, labels, consensus.Kept({test.key: ranking}))
+    def rank(columns: list[int], probabilities: list[float]) -> Ranking:
+        return Ranking.sort(np.array([columns]), np.array([probabilities], np.float32), 2)
 
-    network, trees = member([0, 1], [0.6, 0.5]), member([2, 1], [0.55, 0.4])
-    found = joined.join(network, trees, test, labels)["attentionxml+parabel"]
+    network, trees = rank([0, 1], [0.6, 0.5]), rank([2, 1], [0.55, 0.4])
+    found = joined.join((network, trees), test, labels)
     assert found.columns[0, :3].tolist() == [1, 0, 2]  # 1 - 0.5 x 0.6 = 0.7
     np.testing.assert_allclose(found.probabilities[0, :3], [0.7, 0.6, 0.55], atol=1e-6)
 

@@ -84,3 +84,13 @@ def test_every_row_runs_and_gold_neighbours_are_read(monkeypatch, prepared, tmp_
     line = json.loads(jobs.BY_NAME["sample-passes-1"].result(out).read_text())
     collect.collect(out / "results" / "sample-passes-1.npz", prepared, line)
     assert (tmp_path / "claims" / "sample-levels-passes-1.npz").exists()
+
+
+def test_the_share_of_known_tokens_is_printed_for_each_part(prepared, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    known_tokens = importlib.import_module("known_tokens")
+    monkeypatch.setattr("sys.argv", ["known_tokens.py", str(prepared / "sample-levels")])
+    known_tokens.main()
+    rows = capsys.readouterr().out.splitlines()[2:]
+    assert [row.split(" | ")[0] for row in rows] == ["| train", "| dev", "| test"]
+    assert all("| 100.0 % | 100.0 % |" in row for row in rows)

@@ -105,3 +105,11 @@ def test_padding_never_changes_a_logit(network_class):
     together = network(torch.cat([short, long]), torch.tensor([5, 10]))[:1]
     alone = network(short[:, :5], torch.tensor([5]))
     torch.testing.assert_close(together, alone, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("network_class", [AttentionXML, XMLRNN, XMLCNN])
+def test_no_network_of_the_comparison_starts_from_the_frequency_of_labels(network_class):
+    config = SMALL if network_class is not XMLCNN else XMLCNNConfig(width=5, maps=4, bottleneck=6)
+    network = network_class(config, 20, torch.full((7,), -3.0), None)
+    bias = network.read_out.bias if network_class is AttentionXML else network.output.bias
+    assert not bias.any()

@@ -26,11 +26,12 @@ from ontodex.types.loop_config import NetworkLoopConfig
 class XMLCNNConfig(ShardedOutputConfig, TextNetworkConfig):
     """Settings of `xmlcnn`: the network is the paper's, the training loop ours."""
 
+    width: int = 300  # of word vectors; pretrained ones may be narrower, the rest is learned
     windows: tuple[int, ...] = (2, 4, 8)  # words that a convolution covers
     maps: int = 128  # feature maps of each
     chunks: int = 8  # parts of the text, pooled separately
     bottleneck: int = 512  # units between pooling and labels
-    word_dropout: float = 0.2  # of word vectors
+    word_dropout: float = 0.0  # of word vectors; none in the paper
     dropout: float = 0.5  # of the bottleneck
     train: NetworkLoopConfig = field(default_factory=NetworkLoopConfig)
 
@@ -61,8 +62,7 @@ class XMLCNN(nn.Module):
         self.bottleneck = nn.Linear(width, config.bottleneck)
         self.drop = nn.Dropout(config.dropout)
         self.output = nn.Linear(config.bottleneck, len(log_odds))
-        with torch.no_grad():
-            self.output.bias.copy_(log_odds)
+        nn.init.zeros_(self.output.bias)  # as in AttentionXML, so that neither has a head start
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         x = self.words(tokens)  # (n, t, e)

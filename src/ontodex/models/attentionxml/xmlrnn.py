@@ -38,8 +38,7 @@ class XMLRNN(nn.Module):
         self.project = nn.Linear(2 * config.hidden, first)
         self.deeper = StackedLayers(first, deeper)
         self.output = nn.Linear(config.layers[-1], len(log_odds))
-        with torch.no_grad():
-            self.output.bias.copy_(log_odds)
+        nn.init.zeros_(self.output.bias)  # as in AttentionXML, so that neither has a head start
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         mask = token_mask(tokens, lengths)  # (n, t)

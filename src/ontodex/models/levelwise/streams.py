@@ -91,7 +91,7 @@ class StreamEncoder:
             return cls(config, words, train.kind)
         authors = train.kind != "text" or has_keywords(train)
         phrases = None if authors else find_phrases(train, config)
-        tokens = _tokenise_keywords(train, phrases)
+        tokens = tokenise_keywords(train, phrases)
         # In a corpus of a few documents no keyword would be frequent enough.
         least = min(config.min_count, int(tokens.count_words().max(initial=1)))
         keywords = Vocabulary.fit(tokens, min_count=least, max_size=config.max_words)
@@ -107,7 +107,7 @@ class StreamEncoder:
         words = Ragged(self.words.encode(tokens, self.config.max_length), device)
         if self.keywords is None:
             return Streams(words)
-        found = _tokenise_keywords(corpus, self.phrases)
+        found = tokenise_keywords(corpus, self.phrases)
         return Streams(words, Ragged(self._encode_keywords(found), device))
 
     def _encode_keywords(self, found: Tokens) -> EncodedTexts:
@@ -238,7 +238,7 @@ def tokenise_words(corpus: Corpus, config: LevelsConfig) -> Tokens:
     return Tokens.of(map(str, row.tolist()) for row in rows[: len(corpus)])
 
 
-def _tokenise_keywords(corpus: Corpus, phrases: Phrases | None) -> Tokens:
+def tokenise_keywords(corpus: Corpus, phrases: Phrases | None) -> Tokens:
     """Return the extracted phrases of each document, or its author keywords in lower case."""
     if phrases is not None:
         return phrases.extract_corpus(corpus)
