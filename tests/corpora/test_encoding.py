@@ -21,6 +21,8 @@ TEXT = "Forelle im Bächlein: 5 €"
         (b"\xfe\xff" + TEXT.encode("utf-16-be"), "utf-16-be"),
         (b"\xff\xfe\0\0" + TEXT.encode("utf-32-le"), "utf-32-le"),
         (b"\0\0\xfe\xff" + TEXT.encode("utf-32-be"), "utf-32-be"),
+        (TEXT.encode("utf-16-le"), "utf-16-le"),
+        (TEXT.encode("utf-16-be"), "utf-16-be"),
         (TEXT.encode("cp1252"), FALLBACK),
     ],
 )

@@ -11,7 +11,6 @@ from ontodex.features.languages import (
     find_language,
     find_languages,
     guess_language,
-    guess_languages,
     has_lemmas,
     list_names,
     match_tag,
@@ -46,19 +45,6 @@ def test_a_text_without_function_words_has_no_guess():
     assert guess_language("") == ""
     assert guess_language("Oncorhynchus mykiss 2020") == ""
     assert guess_language("DIN 4711, DIN 4712, DIN EN 4713") == ""  # "din" is Danish, DIN is not
-
-
-def test_the_languages_of_a_corpus_are_those_of_a_twentieth_of_it_or_more():
-    texts = [TEXTS["de"]] * 60 + [TEXTS["en"]] * 38 + [TEXTS["fi"]] * 2 + [""] * 50
-    assert guess_languages(texts) == ("de", "en")
-    assert guess_languages(["", "17"]) == ()
-
-
-def test_a_word_of_one_language_that_is_grammar_in_another_adds_no_language():
-    # "hauen" is Finnish for "of the pike" and Basque for "of this".
-    texts = [TEXTS["fi"]] * 50 + ["Hauen kutu ajoittuu kevääseen."] * 10
-    assert guess_language(texts[-1]) == "eu"
-    assert guess_languages(texts) == ("fi",)
 
 
 def test_a_text_is_read_in_the_language_of_the_run_that_fits_best():

@@ -12,6 +12,7 @@ from ontodex.corpora.open import read_docs
 from ontodex.errors import DataError
 from ontodex.io.encodings import FALLBACK, detect_encoding
 from ontodex.io.files import open_utf8, read_lines
+from ontodex.ontology.open import read_ontology
 
 TEXT = "id,text,labels\n1,Forelle im Bächlein für 5 €,Gewässer\n2,Öl,Öle\n"
 
@@ -25,6 +26,14 @@ TEXT = "id,text,labels\n1,Forelle im Bächlein für 5 €,Gewässer\n2,Öl,Öle\
         (TEXT.encode("utf-16"), "utf-16-le"),
         (b"\xfe\xff" + TEXT.encode("utf-16-be"), "utf-16-be"),
         (TEXT.encode("utf-32"), "utf-32-le"),
+        # Without a mark, as Windows programs write "Unicode".
+        (TEXT.encode("utf-16-le"), "utf-16-le"),
+        (TEXT.encode("utf-16-be"), "utf-16-be"),
+        ("Форель, 5 рек\n".encode("utf-16-le"), "utf-16-le"),
+        (b"a\0", "utf-8"),  # too short to tell
+        (bytes(100), "utf-8"),
+        (b"\1\0\2\0\3\0\4\0\5\0", "utf-8"),  # 16-bit numbers
+        (b"\x93NUMPY\1\0v\0{'descr'", "utf-8"),
         (b"", "utf-8"),
         # Damaged UTF-8 and other bytes stay UTF-8, so that the reader reports the line.
         (TEXT.encode() + b"na\xefve\n", "utf-8"),
@@ -37,7 +46,7 @@ def test_the_encoding_of_a_file_is_detected(raw: bytes, encoding: str) -> None:
     assert detect_encoding(io.BytesIO(raw)) == encoding
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-32", "utf-8-sig"])
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-16-le", "utf-32", "utf-8-sig"])
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_a_table_is_read_in_every_encoding(encoding, pack, tmp_path: Path, caplog) -> None:
     path = tmp_path / "docs.csv"
@@ -49,8 +58,9 @@ def test_a_table_is_read_in_every_encoding(encoding, pack, tmp_path: Path, caplo
         ("Öl", ("Öle",)),
     ]
     assert ("not UTF-8, so read as windows-1252" in caplog.text) == (encoding == "cp1252")
-    assert ("read as utf-16-le" in caplog.text) == (encoding == "utf-16")
-    assert caplog.text.count("read as") <= 1
+    assert ("read as utf-16-le" in caplog.text) == (encoding in ("utf-16", "utf-16-le"))
+    list(read_docs(path))
+    assert caplog.text.count("read as") <= 1  # once, though the file was read twice
 
 
 @pytest.mark.parametrize(
@@ -66,6 +76,31 @@ def test_lines_are_read_in_latin_1(name: str, text: str, tmp_path: Path) -> None
     (doc,) = read_docs(tmp_path / name)
     assert doc.text == "Bächlein"
     assert doc.labels[0].endswith("Gewässer")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "cp1252", "utf-16", "utf-16-le"])
+@pytest.mark.parametrize("mark", [";", "\t", ","])
+@pytest.mark.parametrize("first", ["", "sep={mark}\r\n", '"sep={mark}"\r\n'])
+def test_tables_of_excel_are_read(first: str, mark: str, encoding: str, tmp_path: Path) -> None:
+    table = first.format(mark=mark) + TEXT.replace(",", mark).replace("\n", "\r\n")
+    (tmp_path / "docs.csv").write_bytes(table.encode(encoding))
+    assert [(doc.text, doc.labels) for doc in read_docs(tmp_path / "docs.csv")] == [
+        ("Forelle im Bächlein für 5 €", ("Gewässer",)),
+        ("Öl", ("Öle",)),
+    ]
+    names = first.format(mark=mark) + f"id{mark}name_de\r\nc1{mark}Gewässer\r\n"
+    (tmp_path / "names.csv").write_bytes(names.encode(encoding))
+    assert read_ontology(tmp_path / "names.csv").names_of("c1") == {"de": "Gewässer"}
+
+
+def test_lines_are_counted_from_the_separator_line(tmp_path: Path) -> None:
+    path = tmp_path / "docs.csv"
+    path.write_text("sep=;\nid;text;labels\n1;trout;fish\n2;pike\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"docs\.csv:4: 2 cells, but the header names 3 columns"):
+        list(read_docs(path))
+    path.write_text("sep=;\nid;name_de;notation\n1;Forelle;2\n2;Hecht\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"docs\.csv:4: 2 columns, but the header has 3"):
+        read_ontology(path)
 
 
 def test_a_folder_of_texts_may_mix_encodings(tmp_path: Path) -> None:

@@ -83,6 +83,32 @@ def test_a_mixed_corpus_is_read_in_both_languages(multilingual, tmp_path, caplog
         assert ontodex.evaluate(run, multilingual / f"{part}.jsonl")["P@1"] == 1.0
 
 
+def test_titles_without_grammar_are_in_the_language_of_the_vocabulary(
+    multilingual, tmp_path, monkeypatch, caplog
+):
+    # The names are German; a dictionary of German is all that shows it.
+    titles = {"Brücken": "c4", "Fische": "c1"}
+    docs = [
+        {"id": str(i), "text": f"{title} {1900 + i}", "labels": [f"http://example.org/{label}"]}
+        for i, (title, label) in enumerate([*titles.items()] * 20)
+    ]
+    known = {"Brücken", "Fische"}
+    monkeypatch.setattr(
+        "ontodex.features.corpus_languages.count_known",
+        lambda words, language: len(known & {*words}) if language == "de" else 0,
+    )
+    monkeypatch.setattr("ontodex.features.corpus_languages._LEAST_WORDS", 2)
+    settings = {"ontology": multilingual / "vocabulary.ttl", "lemmas": ""}
+    run = ontodex.train("lexical", train=docs, out=tmp_path / "run", **settings)
+    assert run.languages == ("de",)
+    assert run.suggest("Fische")[0].label == FISH
+    known.clear()
+    caplog.clear()
+    unsure = ontodex.train("lexical", train=docs, out=tmp_path / "unsure", **settings)
+    assert unsure.languages == ()
+    assert "language: not recognised, because the texts show too little; give it" in caplog.text
+
+
 def test_the_language_can_be_given_by_name_and_survives_loading(multilingual, tmp_path):
     run = ontodex.train(
         "kernel",

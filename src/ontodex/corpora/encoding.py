@@ -1,6 +1,7 @@
 """Decode a single text of unknown encoding: a file, an upload, or words of the command line.
 
-    a byte order mark ─ UTF-8, UTF-16 or UTF-32     else UTF-8     else Windows-1252, with a warning
+    a byte order mark ─ UTF-8, UTF-16 or UTF-32     else NUL in every second byte ─ UTF-16
+    else UTF-8     else Windows-1252, with a warning
 
 `io.encodings` reads the files of corpora in the same encodings.
 """
@@ -11,7 +12,14 @@ import logging
 from typing import IO
 
 from ontodex.errors import DataError
-from ontodex.io.encodings import BINARY, FALLBACK, HINT, MARKS, describe_guess
+from ontodex.io.encodings import (
+    BINARY,
+    FALLBACK,
+    HINT,
+    MARKS,
+    describe_guess,
+    find_unmarked_utf16,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +65,8 @@ def detect_and_decode(raw: bytes, source: str = "") -> tuple[str, str]:
     for mark, encoding in MARKS.items():
         if raw.startswith(mark):
             return _check(_decode_marked(raw[len(mark) :], encoding, source), source), encoding
+    if (unmarked := find_unmarked_utf16(raw)) and len(raw) % 2 == 0:
+        return _check(raw.decode(unmarked, "replace"), source), unmarked
     try:
         return _check(raw.decode("utf-8"), source), "utf-8"
     except UnicodeDecodeError as error:

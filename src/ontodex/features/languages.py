@@ -8,7 +8,6 @@ words distinguish languages: they are frequent in any text, and need no dictiona
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,8 +22,6 @@ UNDETERMINED = "und"  # language of names in files without language tags
 NONE = "none"  # as a setting: texts are read without a language
 
 GUESS_LETTERS = 2_000  # characters of a text that are looked at
-LEAST_SHARE = 0.05  # of the documents; a language with fewer is not one of the corpus
-LEAST_WORDS = 3  # stop words of a further language that its documents must have between them
 _FOREIGN_WORDS = 3.0  # stop words that a text of another language must have
 _FOREIGN_RATIO = 2.0  # to those of the languages that are expected
 _IDEOGRAPHS = r"\u3040-\u309f\u4e00-\u9fff"
@@ -110,8 +107,16 @@ def match_tag(language: str, tags: Iterable[str]) -> str | None:
     return language if language in found else next(iter(found), None)
 
 
+def find_words(text: str) -> set[str]:
+    """Return the different words of the beginning of a text.
+
+    Words in capitals are left out: DIN is a standard, and "din" is Danish.
+    """
+    return {word for word in _WORD.findall(text[:GUESS_LETTERS]) if not word.isupper()}
+
+
 @cache
-def _count_owners(languages: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+def list_owners(languages: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     """Return stop word -> the languages, of these, that have it."""
     owners: dict[str, tuple[str, ...]] = {}
     for language in languages:
@@ -121,16 +126,11 @@ def _count_owners(languages: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
 
 
 def _score(text: str, languages: tuple[str, ...]) -> dict[str, float]:
-    """Count the different stop words of each language; one that n languages have counts 1 / n.
-
-    Words in capitals do not count: DIN is a standard, and "din" is Danish.
-    """
-    owners = _count_owners(languages)
+    """Count the different stop words of each language; one that n languages have counts 1 / n."""
+    owners = list_owners(languages)
     scores = dict.fromkeys(languages, 0.0)
-    for word in set(_WORD.findall(text[:GUESS_LETTERS])):
-        if word.isupper():
-            continue
-        own = owners.get(word.lower(), ())
+    for word in {word.lower() for word in find_words(text)}:
+        own = owners.get(word, ())
         for language in own:
             scores[language] += 1 / len(own)
     return scores
@@ -153,30 +153,9 @@ def choose_language(text: str, languages: tuple[str, ...]) -> str:
     best = max(scores.values())
     left = [language for language in languages if scores[language] == best]
     if len(left) > 1:
-        words = {word for word in _WORD.findall(text[:GUESS_LETTERS]) if not word.isupper()}
-        return max(left, key=lambda language: _count_known(words, language))
+        words = find_words(text)
+        return max(left, key=lambda language: count_known(words, language))
     return left[0]
-
-
-def guess_languages(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the languages of a corpus, the most frequent first; rare ones are left out.
-
-    A further language must show by several words: Finnish "hauen", of the pike, is Basque too.
-    """
-    counts: Counter[str] = Counter()
-    seen: dict[str, set[str]] = {}
-    for text in texts:
-        if language := guess_language(text):
-            counts[language] += 1
-            words = {word.lower() for word in _WORD.findall(text[:GUESS_LETTERS])}
-            seen.setdefault(language, set()).update(words & STOP_WORDS[language])
-    least = LEAST_SHARE * counts.total()
-    first, *others = [language for language, count in counts.most_common() if count >= least] or [
-        ""
-    ]
-    return tuple(
-        filter(None, (first, *(other for other in others if len(seen[other]) >= LEAST_WORDS)))
-    )
 
 
 def find_foreign_language(text: str, languages: tuple[str, ...]) -> str:
@@ -218,7 +197,7 @@ def has_lemmas(language: str) -> bool:
     return language in found.SUPPORTED_LANGUAGES
 
 
-def _count_known(words: Iterable[str], language: str) -> int:
+def count_known(words: Iterable[str], language: str) -> int:
     if not has_lemmas(language):
         return 0
     simplemma = require("simplemma", extra="learn", purpose="recognising the language of a text")

@@ -1,6 +1,7 @@
 """Detect the encoding of text files, and read them as UTF-8.
 
-    a byte order mark ─ UTF-8, UTF-16 or UTF-32     else UTF-8     else Windows-1252
+    a byte order mark ─ UTF-8, UTF-16 or UTF-32     else NUL in every second byte ─ UTF-16
+    else UTF-8     else Windows-1252
 
 A file that is mostly UTF-8 with some damaged lines stays UTF-8, so that these lines are reported.
 """
@@ -30,6 +31,9 @@ BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _UNDEFINED = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")  # in Windows-1252
 _ESCAPED = re.compile("[\udc80-\udcff]")  # a byte that is not UTF-8, after decoding
 _IN_WORD = re.compile("[A-Za-z][\udc80-\udcff]|[\udc80-\udcff][A-Za-z]")
+_UNMARKED = 4_096  # bytes that show UTF-16 without a mark
+_LEAST_UNMARKED = 8  # bytes of such a text
+_NUL_SHARE = 0.05  # of its characters, at least, are ASCII: spaces, digits, separators
 _SCAN = 16 * 2**20  # bytes from which the encoding is detected
 _BLOCK = 2**20
 
@@ -48,6 +52,8 @@ def detect_encoding(file: IO[bytes]) -> str:
     for mark, encoding in MARKS.items():
         if block.startswith(mark):
             return encoding
+    if unmarked := find_unmarked_utf16(block):
+        return unmarked
     decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
     n_letters = n_escaped = n_in_word = n_read = 0
     while block and n_read < _SCAN:
@@ -63,6 +69,22 @@ def detect_encoding(file: IO[bytes]) -> str:
         block = _read_block(file)
     is_fallback = n_escaped > 10 * n_letters and 2 * n_in_word >= n_escaped
     return FALLBACK if is_fallback else "utf-8"
+
+
+def find_unmarked_utf16(raw: bytes) -> str:
+    """Return the encoding of bytes that are UTF-16 without a byte order mark, "" for others.
+
+    ASCII characters have a NUL in the second byte (little endian) or in the first one. Binary
+    files have NULs in both, or control characters.
+    """
+    block = raw[: min(len(raw), _UNMARKED) // 2 * 2]
+    even, odd = block[::2].count(0), block[1::2].count(0)
+    if len(block) < _LEAST_UNMARKED or bool(even) == bool(odd):
+        return ""
+    encoding = "utf-16-le" if odd else "utf-16-be"
+    text = block.decode(encoding, "replace")
+    is_text = "\ufffd" not in text[:-1] and not BINARY.search(text.encode("ascii", "ignore"))
+    return encoding if is_text and max(even, odd) >= _NUL_SHARE * len(text) else ""
 
 
 def _read_block(file: IO[bytes]) -> bytes:

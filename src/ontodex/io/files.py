@@ -16,6 +16,7 @@ import io
 import logging
 import lzma
 import os
+import re
 import shutil
 import stat
 import sys
@@ -40,6 +41,7 @@ FREE = 64 * 2**20
 
 MAX_LINE = 64 * 2**20  # bytes of one line; a document of 10 million characters fits in
 
+SEPARATOR_LINE = re.compile(r'"?sep=[,;\t]"?')  # Excel writes it before the header of a table
 BOM = b"\xef\xbb\xbf"
 
 logger = logging.getLogger(__name__)
@@ -296,19 +298,32 @@ def open_bytes(path: Path) -> IO[bytes]:
     return io.BufferedReader(_BombGuard(path, opener(path, "rb")), buffer_size=2**20)  # type: ignore[operator]
 
 
+_logged_versions: set[tuple[str, int, int]] = set()  # files whose encoding was logged
+
+
+def _log_encoding(path: Path, encoding: str) -> None:
+    """Log how a file is read; once for each version of it, though it may be read several times."""
+    status = path.stat()
+    version = (str(path.resolve()), status.st_size, status.st_mtime_ns)
+    if version not in _logged_versions:
+        _logged_versions.add(version)
+        if encoding == FALLBACK:
+            logger.warning("%s: %s", path, describe_guess())
+        else:
+            logger.info("%s: read as %s", path, encoding)
+
+
 def open_utf8(path: Path, *, log_guess: bool = True) -> IO[bytes]:
     """Open a text file as UTF-8 bytes; a file in UTF-16, UTF-32 or Windows-1252 is converted.
 
-    The log says so, unless the caller only looks at the start of the file.
+    The log says so once for each file, unless the caller only looks at its start.
     """
     with open_bytes(path) as file:
         encoding = detect_encoding(file)
     if encoding == "utf-8":
         return open_bytes(path)
-    if log_guess and encoding == FALLBACK:
-        logger.warning("%s: %s", path, describe_guess())
-    elif log_guess:
-        logger.info("%s: read as %s", path, encoding)
+    if log_guess:
+        _log_encoding(path, encoding)
     return io.BufferedReader(Transcoder(path, open_bytes(path), encoding), buffer_size=2**20)
 
 

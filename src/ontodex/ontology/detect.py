@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ontodex.errors import DataError
-from ontodex.io.files import open_bytes
+from ontodex.io.files import SEPARATOR_LINE, open_utf8
 from ontodex.io.office import advise_office
 from ontodex.ontology import mesh, named_columns
 
@@ -17,7 +17,7 @@ _HEAD = 64 * 2**10  # bytes that detection reads
 def detect_format(path: Path | str) -> str:
     """Return the name of a file's format, by its first 64 KiB."""
     path = Path(path)
-    with open_bytes(path) as file:
+    with open_utf8(path, log_guess=False) as file:
         raw = file.read(_HEAD)
     text = raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8", errors="replace")
     head = text.lstrip()
@@ -26,6 +26,8 @@ def detect_format(path: Path | str) -> str:
     if len(raw) == _HEAD:
         lines.pop()  # cut in the middle
     lines = [line for line in lines if line.strip()]
+    if lines and SEPARATOR_LINE.fullmatch(lines[0]):
+        del lines[0]
     found = next((name for name, matches in _SIGNATURES.items() if matches(head, lines)), None)
     if found in (None, "labels") and (columns := named_columns.list_table_columns(lines)):
         raise DataError(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ontodex.errors import DataError
-from ontodex.io.files import read_lines
+from ontodex.io.files import SEPARATOR_LINE, read_lines
 from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.types import Ontology
 
@@ -117,7 +117,10 @@ def read(path: Path) -> Ontology:
 
 def _parse(path: Path) -> Iterator[Concept]:
     lines = read_lines(path)
-    header = next((line for _, line in lines if line.strip()), "")
+    filled = (found for found in lines if found[1].strip())
+    first, header = next(
+        (found for found in filled if not SEPARATOR_LINE.fullmatch(found[1])), (1, "")
+    )
     found = (_find_columns(_split(header, mark), mark) for mark in DELIMITERS)
     columns = next(filter(None, found), None)
     if columns is None:
@@ -128,7 +131,7 @@ def _parse(path: Path) -> Iterator[Concept]:
     rows = csv.reader((line + "\n" for _, line in lines), delimiter=columns.mark, strict=True)
     try:
         for row in rows:
-            number = rows.line_num + 1  # after the header
+            number = rows.line_num + first
             cells = [cell.strip() for cell in row]
             if not any(cells):  # blank lines, and rows of empty cells below a table
                 continue
@@ -140,4 +143,6 @@ def _parse(path: Path) -> Iterator[Concept]:
                 raise DataError("a row without an id", path=path, line=number)
             yield columns.make_concept(cells)
     except csv.Error as error:
-        raise DataError(f"not a table row ({error})", path=path, line=rows.line_num + 1) from error
+        raise DataError(
+            f"not a table row ({error})", path=path, line=rows.line_num + first
+        ) from error

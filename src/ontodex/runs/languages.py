@@ -15,24 +15,30 @@ from typing import Any
 import numpy as np
 
 from ontodex.errors import RunError
+from ontodex.features.corpus_languages import guess_languages
 from ontodex.features.languages import (
     LANGUAGES,
     find_foreign_language,
     find_languages,
-    guess_languages,
     list_names,
     match_tag,
     name_language,
+    to_code,
 )
 from ontodex.types import Corpus, Ontology
 
 logger = logging.getLogger(__name__)
 
-_GUESS_DOCS = 1_000  # documents, evenly spaced, from which the languages of a corpus are guessed
+_GUESS_DOCS = 3_000  # documents, evenly spaced, from which the languages of a corpus are guessed
 
 
-def find_corpus_languages(asked: Sequence[str], corpus: Corpus) -> tuple[str, ...]:
-    """Return the languages of a training corpus, as given or else guessed, and log them."""
+def find_corpus_languages(
+    asked: Sequence[str], corpus: Corpus, ontology: Ontology | None = None
+) -> tuple[str, ...]:
+    """Return the languages of a training corpus, as given or else guessed, and log them.
+
+    The languages of the ontology are the likeliest. Warn where the texts show too little.
+    """
     if asked:
         languages = find_languages(asked)
         logger.info("language: %s", list_names(languages) if languages else "none, as asked for")
@@ -40,12 +46,24 @@ def find_corpus_languages(asked: Sequence[str], corpus: Corpus) -> tuple[str, ..
     if not corpus.has_text:
         return ()
     rows = np.unique(np.linspace(0, len(corpus) - 1, _GUESS_DOCS).astype(np.int64))
-    languages = guess_languages(corpus.select(rows).texts())
-    logger.info(
-        "language: %s, guessed from the texts; --language sets it",
-        list_names(languages) if languages else "not recognised",
-    )
-    return languages
+    guess = guess_languages(corpus.select(rows).texts(), list_known_languages(ontology))
+    names = list_names(guess.languages) if guess.languages else "not recognised"
+    if guess.is_sure:
+        logger.info("language: %s, guessed from the texts; --language sets it", names)
+    else:
+        logger.warning(
+            "language: %s, because the texts show too little; give it, such as --language Finnish: "
+            "it decides word forms, stop words and the names that are matched",
+            f"perhaps {names}" if guess.languages else names,
+        )
+    return guess.languages
+
+
+def list_known_languages(ontology: Ontology | None) -> list[str]:
+    """Return the languages of a vocabulary's names that ontodex knows, the most frequent first."""
+    names = {} if ontology is None else ontology.names
+    tags = sorted(names, key=lambda tag: -names[tag].n_values)
+    return list(dict.fromkeys(code for code in map(to_code, tags) if code in LANGUAGES))
 
 
 def prefer_languages(ontology: Ontology, languages: Iterable[str]) -> Ontology:

@@ -125,7 +125,7 @@ def _train(
     if len(train) == 0:
         raise DataError("the training corpus has no documents")
     started = time.monotonic()
-    languages = find_corpus_languages(settings.train.languages, train)
+    languages = find_corpus_languages(settings.train.languages, train, ontology)
     settings = settings.read_languages(languages)
     whole = train  # the documents that the run knows afterwards, by which `update` knows them again
     refits = _decide_refit(settings, is_dev_given=dev is not None)

@@ -65,7 +65,7 @@ def tune(
     if isinstance(train, str | Path):
         mapping = choose_mapping(train, mapping, about)
     corpus = _open(train, ontology, mapping)
-    languages = find_corpus_languages(resolve(tables).train.languages, corpus)
+    languages = find_corpus_languages(resolve(tables).train.languages, corpus, ontology)
     alternatives = _list_alternatives(name, corpus, languages)
     dev = None if dev is None else _open(dev, ontology, mapping)
     fitted, held_out = set_aside(corpus) if dev is None else (corpus, dev)

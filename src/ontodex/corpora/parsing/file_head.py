@@ -15,11 +15,12 @@ from typing import Any
 
 from ontodex.errors import DataError
 from ontodex.io.counts import format_count
-from ontodex.io.files import BOM, open_utf8
+from ontodex.io.files import BOM, SEPARATOR_LINE, open_utf8
 
 _BYTES = 2**18
 _LONGEST_LINE = 2**26  # a first document of 10 MB on one line must still be recognised
 _LINES = 100
+SEPARATOR_CELLS = ["sep="]  # a SEPARATOR_LINE, divided by its separator
 # Lines of two addresses are edges: no document has an address as its text.
 _EDGE = re.compile(r"\t\S+|[0-9]+\t[0-9]+|[a-z]+://\S+\t[a-z]+://\S+")
 
@@ -52,12 +53,13 @@ class Head:
 
     @cached_property
     def lines(self) -> tuple[str, ...]:
-        """The complete lines among the first bytes, without line ends."""
+        """The complete lines among the first bytes, without line ends and Excel's `sep=;`."""
         parts = self.start.removeprefix(BOM).split(b"\n")
         whole = parts[:-1] if len(parts) > 1 else parts
         if len(self.start) < _BYTES and parts[-1]:
             whole = parts  # the file ends here, so its last line is complete
-        return tuple(part.removesuffix(b"\r").decode("utf-8", "replace") for part in whole)
+        lines = tuple(part.removesuffix(b"\r").decode("utf-8", "replace") for part in whole)
+        return lines[1:] if lines and SEPARATOR_LINE.fullmatch(lines[0]) else lines
 
     @cached_property
     def object(self) -> dict[str, Any] | None:

@@ -18,7 +18,7 @@ from ontodex.corpora.parsing.columns import (
     name_columns,
     standardise,
 )
-from ontodex.corpora.parsing.file_head import Head, trim_cells
+from ontodex.corpora.parsing.file_head import SEPARATOR_CELLS, Head, trim_cells
 from ontodex.corpora.parsing.json_objects import dump_json
 from ontodex.corpora.parsing.records import Records
 from ontodex.errors import DataError
@@ -47,6 +47,8 @@ class Rows(Iterator[tuple[int, "Row | DataError"]]):
         )
         try:
             self.header = trim_cells(next(self._reader, []))
+            if self.header == SEPARATOR_CELLS:
+                self.header = trim_cells(next(self._reader, []))
         except (csv.Error, DataError) as error:
             if isinstance(error, DataError) and error.path is not None:
                 raise  # of the whole file, with its name
