@@ -78,9 +78,7 @@ def start(*words: object, source: str | None = None) -> subprocess.Popen[bytes]:
     command = [str(word) for word in words]
     if not command[0].startswith("-"):
         command = ["-m", "ontodex", "index", *command]
-    # Ray's workers are nice to other programs (15) unless told otherwise; processes are not.
-    environment = os.environ | {"RAY_worker_niceness": "0"}
-    environment |= {"PYTHONPATH": source} if source else {}
+    environment = os.environ | ({"PYTHONPATH": source} if source else {})
     return subprocess.Popen([sys.executable, *command], stdout=subprocess.DEVNULL, env=environment)
 
 

@@ -13,7 +13,7 @@ import pytest
 from ontodex.io.files import hold_lock
 from ontodex.io.tensors import read_tensors
 from ontodex.runs.run import load
-from ontodex.training.distributed import is_rank_zero, on_rank_zero
+from ontodex.training.distributed import choose_backend, is_rank_zero, on_rank_zero
 
 CORPUS = """\
 {"id": "1", "text": "brown trout", "labels": ["fish"]}
@@ -144,3 +144,12 @@ def test_no_process_waits_for_a_rank_zero_that_failed_or_died(tmp_path):
 def test_a_single_process_is_rank_zero():
     assert is_rank_zero()
     assert on_rank_zero(lambda: 3, "count") == 3
+
+
+def test_processes_that_share_a_gpu_use_gloo(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "8")  # on two machines
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert choose_backend(n_gpus=4) == "cpu:gloo,cuda:nccl"
+    assert choose_backend(n_gpus=2) == "gloo"
+    monkeypatch.delenv("LOCAL_WORLD_SIZE")  # all on one machine
+    assert choose_backend(n_gpus=4) == "gloo"

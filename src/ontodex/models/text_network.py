@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +44,7 @@ from ontodex.io.files import write_text
 from ontodex.io.json_schema import load_json
 from ontodex.models import weights
 from ontodex.models.baselines.neighbours import compute_ndcg
+from ontodex.models.layers.bf16_units import limit_onednn
 from ontodex.models.layers.ragged import Ragged
 from ontodex.models.network_training import (
     DEV_DEPTH,
@@ -61,8 +61,7 @@ from ontodex.types.loop_config import LoopConfig, NetworkLoopConfig
 if TYPE_CHECKING:
     from ontodex.training.label_shards import LabelShards
 
-# On CPUs without bf16 units oneDNN's bf16 products crash the process; the CPU path stays in fp32.
-os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
+limit_onednn()
 
 
 @dataclass(frozen=True)

@@ -27,14 +27,20 @@ def world() -> tuple[int, int]:
     if not dist.is_initialized():
         backend = "gloo"
         if torch.cuda.is_available():
-            # From here on "cuda" is the GPU of this process. Barriers on the CPU use gloo.
-            torch.cuda.set_device(
-                int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
-            )
-            backend = "cpu:gloo,cuda:nccl"
+            # From here on "cuda" is the GPU of this process.
+            n_gpus = torch.cuda.device_count()
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % n_gpus)
+            backend = choose_backend(n_gpus)
         dist.init_process_group(backend)
         atexit.register(_leave_group)
     return dist.get_rank(), dist.get_world_size()
+
+
+def choose_backend(n_gpus: int) -> str:
+    """Return the backend of processes with GPUs: NCCL refuses two processes on one GPU, and gloo
+    copies through main memory. Barriers on the CPU use gloo."""
+    n_local = int(os.environ.get("LOCAL_WORLD_SIZE") or os.environ["WORLD_SIZE"])
+    return "gloo" if n_local > n_gpus else "cpu:gloo,cuda:nccl"
 
 
 def _leave_group() -> None:

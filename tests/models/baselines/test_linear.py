@@ -60,7 +60,7 @@ def test_active_sets_find_the_solution_of_liblinear_on_all_documents(monkeypatch
     monkeypatch.setattr(linear, "_FIRST_NEGATIVES", 20)  # of 1,000, so that rounds are needed
     monkeypatch.setattr(linear, "_RANDOM_NEGATIVES", 20)
     rows, gold = make_data(1_000, 100, 4, 0)
-    weights = fit_classifiers(rows, gold, LinearConfig(prune=0, workers=1)).toarray()
+    weights = fit_classifiers(rows, gold, LinearConfig(prune=0, workers=1)).toarray().T
     for label in range(gold.shape[1]):
         has = gold[:, [label]].toarray()[:, 0].astype(bool)
         full = LinearSVC(C=1, tol=0.1, dual=True, random_state=0).fit(rows, has)
@@ -111,7 +111,7 @@ def test_permuted_columns_permute_the_classifiers(monkeypatch, small):
     config = LinearConfig(workers=1)
     original = fit_classifiers(rows, gold, config)
     permuted = fit_classifiers(rows, csr_array(gold[:, order]), config)
-    np.testing.assert_array_equal(permuted.toarray(), original.toarray()[order])
+    np.testing.assert_array_equal(permuted.toarray(), original.toarray()[:, order])
 
 
 def test_active_sets_grow_by_the_worst_documents_and_at_most_double():
@@ -135,8 +135,8 @@ def test_several_processes_learn_the_same_bits_as_one(monkeypatch):
 
 def test_pruned_weights_are_gone_and_the_bias_stays():
     rows, gold = make_data(200, 50, 4, 5)
-    full = fit_classifiers(rows, gold, LinearConfig(prune=0, workers=1)).toarray()
-    pruned = fit_classifiers(rows, gold, LinearConfig(prune=0.3, workers=1)).toarray()
+    full = fit_classifiers(rows, gold, LinearConfig(prune=0, workers=1)).toarray().T
+    pruned = fit_classifiers(rows, gold, LinearConfig(prune=0.3, workers=1)).toarray().T
     np.testing.assert_array_equal(pruned[:, :-1], np.where(np.abs(full) < 0.3, 0, full)[:, :-1])
     np.testing.assert_array_equal(pruned[:, -1], full[:, -1])
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from attention_by_loops import attention_by_loops
+from ontodex.models.layers import label_attention
 from ontodex.models.layers.label_attention import (
     attend,
     attend_candidates,
@@ -141,3 +142,29 @@ def test_attention_weights_are_a_distribution_over_real_tokens(h):
     a = compute_attention(h, random(3, 6), MASK)
     torch.testing.assert_close(a.sum(-1), torch.ones(2, 3, dtype=torch.double))
     assert torch.equal(a[1, :, 2:], torch.zeros(3, 2, dtype=torch.double))
+
+
+def test_bf16_products_for_many_labels_change_little(h, monkeypatch):
+    monkeypatch.setattr(label_attention, "MIN_BF16_LABELS", 5)
+    monkeypatch.setattr(label_attention, "LABEL_BLOCK", 2)
+    h, queries, output = h.float(), random(5, 6).float(), random(5, 6, seed=3).float()
+    kinds = []
+
+    def rank(units: bool) -> list[torch.Tensor]:
+        monkeypatch.setattr(label_attention, "has_bf16_units", lambda: units)
+        blocks = list(label_attention.attend_blocks(h, h, queries, MASK))
+        kinds.append(blocks[0].dtype)
+        return [
+            torch.cat(blocks, dim=1).float(),
+            attend(h, h, queries, MASK),
+            compute_label_logits(h, h, queries, output, MASK),
+        ]
+
+    with torch.no_grad():
+        plain, rounded = rank(False), rank(True)
+        assert kinds == [torch.float32, torch.bfloat16]
+        for one, other in zip(plain, rounded, strict=True):
+            assert other.dtype == torch.float32
+            torch.testing.assert_close(other, one, rtol=0.02, atol=0.05)
+    rank(True)
+    assert kinds[-1] == torch.float32  # gradients need the precision

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from index_jobs import (
     start,
 )
 from ontodex.errors import ConfigError, MissingExtraError
+from ontodex.runs.index import ray_engine
 from ontodex.runs.index.job import TableFiles, index_documents
 
 
@@ -29,6 +31,19 @@ def test_without_ray_the_command_says_how_to_get_it(run, finished, monkeypatch, 
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match="ray"):
         index_documents(run.folder, finished[0], tmp_path / "out.csv", engine="ray")
+
+
+@pytest.mark.parametrize("niceness", ["0", "7"])
+def test_workers_are_as_nice_as_the_command_unless_the_environment_says_otherwise(
+    monkeypatch, niceness
+):
+    monkeypatch.setitem(sys.modules, "ray", ModuleType("ray"))
+    for name in (ray_engine.NICENESS, *ray_engine.QUIET, *ray_engine.LOOPBACK):
+        monkeypatch.setenv(name, niceness)  # restored at the end
+    if niceness == "0":
+        monkeypatch.delenv(ray_engine.NICENESS)
+    ray_engine.import_ray()
+    assert os.environ[ray_engine.NICENESS] == niceness
 
 
 def find_addresses(pids: set[int]) -> set[str]:

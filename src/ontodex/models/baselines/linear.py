@@ -11,6 +11,7 @@ accuracy (docs/papers/linear.md).
 from __future__ import annotations
 
 import logging
+import tempfile
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,13 +20,14 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array
 
 from ontodex.config import build, check_seed
 from ontodex.decide.calibrate import Calibration
 from ontodex.errors import UntrainedError, require
 from ontodex.features.matrix import LemmaConfig, MatrixFeatures
 from ontodex.features.token_config import describe_tokens
+from ontodex.io.temporary import temporary_folder
 from ontodex.io.tensors import load_csr, save_csr
 from ontodex.io.threads import count_cores, make_blocks, map_in_threads
 from ontodex.models.baselines.model_json import ModelJson, load_model_json, save_model_json
@@ -35,9 +37,9 @@ from ontodex.models.baselines.sparse_rows import (
     score_all,
     select_seen_labels,
     to_csr,
-    transpose_weights,
     weigh_spans,
 )
+from ontodex.models.baselines.weight_shards import join_shards, write_shard
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 from ontodex.types.answers import Span
 
@@ -83,6 +85,7 @@ class LinearSystem:
         self.features = MatrixFeatures(config)
         self.weights: csr_array | None = None  # (features + bias, labels)
         self.calibration = Calibration.identity()
+        self.work: Path | None = None  # folder for the temporary files of a training
 
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
         self.refit(train, labels)
@@ -91,7 +94,7 @@ class LinearSystem:
     def refit(self, train: Corpus, labels: LabelSpace) -> None:
         rows = to_csr(self.features.fit(train))
         gold = select_seen_labels(train, labels)
-        self.weights = transpose_weights(fit_classifiers(rows, gold, self.config))
+        self.weights = fit_classifiers(rows, gold, self.config, self.work)
         logger.info("%s classifiers, %s weights", f"{len(labels):,}", f"{self.weights.nnz:,}")
 
     def rank(self, corpus: Corpus, k: int) -> Ranking:
@@ -143,10 +146,14 @@ class LinearSystem:
         return self.weights
 
 
-def fit_classifiers(rows: csr_array, gold: csr_array, config: LinearConfig) -> csr_array:
-    """Fit all classifiers (labels, features + bias), in one process for each core.
+def fit_classifiers(
+    rows: csr_array, gold: csr_array, config: LinearConfig, work: Path | None = None
+) -> csr_array:
+    """Fit all classifiers (features + bias, labels), in one process for each core.
 
-    A small corpus is fitted in one process: starting more would take longer than the fit.
+    A small corpus is fitted in one process: starting more would take longer than the fit. Each job
+    writes its classifiers to a temporary file, in `work` or else in the system's folder for them,
+    and the result is memory-mapped: memory does not grow with the number of labels.
     """
     svm = require("sklearn.svm", extra="learn", purpose="the system `linear`")
     joblib = require("joblib", extra="learn", purpose="training `linear` in several processes")
@@ -156,13 +163,23 @@ def fit_classifiers(rows: csr_array, gold: csr_array, config: LinearConfig) -> c
     n_jobs = max(1, -(-gold.shape[1] // _JOB_LABELS))
     jobs = [order[job::n_jobs] for job in range(n_jobs)]
     workers = min(config.workers or (1 if rows.nnz <= _SMALL else count_cores()), n_jobs)
-    with joblib.parallel_config("loky", idle_worker_timeout=10):  # idle workers free their memory
-        found = joblib.Parallel(n_jobs=workers)(
-            joblib.delayed(fit_labels)(rows, csr_array(by_label[:, labels]), config, svm.LinearSVC)
-            for labels in jobs
-        )
-    in_column_order = np.argsort(np.concatenate(jobs))
-    return csr_array(vstack(found, format="csr")[in_column_order])
+    shape = rows.shape[1] + 1, gold.shape[1]
+    with temporary_folder((work or Path(tempfile.gettempdir())) / "ontodex-linear") as folder:
+        shards = [folder / f"{job}.safetensors" for job in range(n_jobs)]
+        with joblib.parallel_config("loky", idle_worker_timeout=10):  # idle workers free memory
+            joblib.Parallel(n_jobs=workers)(
+                joblib.delayed(_fit_shard)(
+                    rows, csr_array(by_label[:, labels]), labels, config, svm.LinearSVC, path
+                )
+                for labels, path in zip(jobs, shards, strict=True)
+            )
+        return join_shards(shards, shape)
+
+
+def _fit_shard(
+    rows: csr_array, gold: csr_array, labels: Ints, config: LinearConfig, svc: Any, path: Path
+) -> None:
+    write_shard(path, fit_labels(rows, gold, config, svc), labels)
 
 
 def fit_labels(rows: csr_array, gold: csr_array, config: LinearConfig, svc: Any) -> csr_array:

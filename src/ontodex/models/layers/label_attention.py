@@ -9,12 +9,12 @@ there. All scores are one matrix product, labels x (documents x tokens).
 `LabelAttention` is the layer, `LabelReadOut` has a bias for each label. `compute_label_logits`
 computes logits, `attend` the vectors before the read-out, `attend_candidates` those of each
 document's own candidates, `compute_attention` the weights, and `explain_logit` the contribution of
-each token. bench/gpu_layers.py measures their speed.
+each token. bench/gpu_layers.py and bench/cpu_attention.py measure their speed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.util import find_spec
 
@@ -22,8 +22,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ontodex.models.layers.bf16_units import has_bf16_units
+
 # Labels a CPU scores at once, so that the scores of a batch stay in the cache.
 LABEL_BLOCK = 512
+# Fewer labels take a small part of the time of a document, which bf16 would not shorten.
+MIN_BF16_LABELS = 1024
 
 
 class LabelAttention(nn.Module):
@@ -72,11 +76,10 @@ def compute_label_logits(
     """
     output = output.expand(len(queries), -1)
     if not h.is_cuda:
-        blocks = zip(queries.split(LABEL_BLOCK), output.split(LABEL_BLOCK), strict=True)
-        read = [
-            compute_logits(torch.bmm(compute_attention(h, q, mask), values), o) for q, o in blocks
-        ]
-        return torch.cat(read, dim=1)
+        blocks = zip(
+            attend_blocks(h, values, queries, mask), output.split(LABEL_BLOCK), strict=True
+        )
+        return torch.cat([compute_logits(m, o) for m, o in blocks], dim=1)
     # Autocast would widen the (l, n, t) scores to fp32 for the softmax, which sums in fp32 anyway.
     with torch.autocast("cuda", enabled=False):
         return _choose_form(h)(h, values.to(h.dtype), queries.to(h.dtype), output.to(h.dtype), mask)
@@ -95,12 +98,27 @@ def project_tokens(project: nn.Linear, h: Tensor) -> Tensor:
 def attend(h: Tensor, values: Tensor, queries: Tensor, mask: Tensor) -> Tensor:
     """Return (n, l, v): the attention-weighted mean of the values for each label."""
     if not h.is_cuda:
-        read = [
-            torch.bmm(compute_attention(h, q, mask), values) for q in queries.split(LABEL_BLOCK)
-        ]
-        return torch.cat(read, dim=1)
+        return torch.cat(list(attend_blocks(h, values, queries, mask)), dim=1).to(h.dtype)
     with torch.autocast("cuda", enabled=False):
         return attend_flat(h, values.to(h.dtype), queries.to(h.dtype), mask)
+
+
+def attend_blocks(h: Tensor, values: Tensor, queries: Tensor, mask: Tensor) -> Iterator[Tensor]:
+    """Yield the result of `attend` for consecutive blocks of labels, (n, block, v), on a CPU.
+
+    To rank by many labels it computes in bf16 where the CPU has units for it, and without padding.
+    """
+    blocks = queries.split(LABEL_BLOCK)
+    is_plain = torch.is_grad_enabled() or h.dtype != torch.float32 or not has_bf16_units()
+    if is_plain or len(queries) < MIN_BF16_LABELS:
+        for block in blocks:
+            yield torch.bmm(compute_attention(h, block, mask), values)
+        return
+    keys, values = h.bfloat16(), values.bfloat16()
+    docs = [(k[real], v[real]) for k, v, real in zip(keys, values, mask, strict=True)]
+    for block in blocks:
+        q = block.bfloat16()
+        yield torch.stack([(q @ k.T).softmax(dim=-1) @ v for k, v in docs])
 
 
 def compute_attention(h: Tensor, queries: Tensor, mask: Tensor) -> Tensor:

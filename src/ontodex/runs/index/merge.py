@@ -26,8 +26,8 @@ def merge_parts(
 ) -> int:
     """Write the current records of all finished parts to the table `out`; return how many are not.
 
-    Only the parts of `names`, if they are given. Memory is 16 bytes for each record, besides the
-    rows of one block.
+    Only the parts of `names`, if they are given. Memory is 17 bytes for each record, besides the
+    rows of one block and the ids of the largest part.
     """
     ledger = folder.read_ledger()
     if names is None:
@@ -67,7 +67,8 @@ def _find_current(folder: PartsFolder, to: str, records: Sequence[PartRecord]) -
         return {}
     hashes = [_hash(_read_ids(folder, to, record), record.documents) for record in records]
     deleted = [_hash(iter(record.deleted), len(record.deleted)) for record in records]
-    every = np.sort(np.concatenate(hashes + deleted))
+    every = np.concatenate(hashes + deleted)
+    every.sort()
     repeated = np.unique(every[1:][every[1:] == every[:-1]])
     del every
     # Only ids whose hash occurs twice are compared as texts.

@@ -24,6 +24,8 @@ ADDRESS = "RAY_ADDRESS"  # Ray's own variable; without it, a cluster on this mac
 # Ray reads these when it is imported.
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0"}  # sends no usage statistics
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # the documented way to bind 127.0.0.1 only
+# By default 15: other programs of a machine would hold up the workers.
+NICENESS = "RAY_worker_niceness"
 ATTEMPTS = 6  # at a slice whose worker or machine died
 
 
@@ -109,6 +111,7 @@ def _lost_error(slice: Slice | None, error: Exception) -> RunError:
 
 def import_ray() -> Any:
     """Import Ray, with the environment variables that it reads on import."""
+    os.environ.setdefault(NICENESS, "0")
     os.environ |= QUIET | ({} if ADDRESS in os.environ else LOOPBACK)
     return require("ray", extra="ray", purpose="--engine ray")
 
