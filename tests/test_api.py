@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 import doctest
 import inspect
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -163,3 +166,121 @@ def test_the_probability_of_an_explanation_is_that_of_the_whole_ranking(folder, 
             found = run.explain("an oak", run.labels.ids[column])
             assert found.probability == probability
     assert run.explain("an oak").label == run.labels.ids[whole.columns[0, 0]]
+
+
+PATHS = ("Path", "Documents", "Sources")  # parts of the annotations of arguments that take paths
+
+
+def list_path_arguments() -> Iterator[tuple[str, str]]:
+    """Yield the name and the annotation of each public function or method, for each argument that
+    takes a path. Constructors of runs and corpora are not called by users."""
+    for name in ontodex.__all__:
+        thing = getattr(ontodex, name)
+        functions = {name: thing} if inspect.isfunction(thing) else {}
+        if inspect.isclass(thing):
+            members = {f"{name}.{own}": getattr(thing, own) for own in vars(thing) if own[0] != "_"}
+            functions = {own: value for own, value in members.items() if callable(value)}
+        for own, function in functions.items():
+            for parameter in inspect.signature(function).parameters.values():
+                if any(word in str(parameter.annotation) for word in PATHS):
+                    yield own, str(parameter.annotation)
+
+
+# Calls with every path argument, of the public functions and methods that have one.
+CALLS: dict[str, Callable[[Callable[[str], Any]], object]] = {
+    "Corpus.open": lambda path: ontodex.Corpus.open(path("./corpus")),
+    "Corpus.write": lambda path: ontodex.Corpus.write(DOCS, path("./written")),
+    "Corpus.write_without_text": lambda path: ontodex.Corpus.of(DOCS).write_without_text(
+        path("./bare")
+    ),
+    "Run.index": lambda path: ontodex.load("runs/floor").index(
+        path("test.jsonl"), path("indexed.csv"), workers=1
+    ),
+    "compare": lambda path: ontodex.compare(
+        [path("runs/floor"), path("runs/knn")], path("test.jsonl")
+    ),
+    "evaluate": lambda path: ontodex.evaluate(path("runs/floor"), path("test.jsonl")),
+    "export": lambda path: ontodex.export(path("runs/linear"), path("onnx")),
+    "learn": lambda path: ontodex.learn(
+        path("runs/floor"), path("decisions.sqlite"), retrain=True, train=path("train.jsonl")
+    ),
+    "list_versions": lambda path: ontodex.list_versions(path("runs/knn")),
+    "load": lambda path: ontodex.load(path("runs/floor")),
+    "migrate": lambda path: ontodex.migrate(
+        path("runs/floor"), path("ontology.json"), path("runs/new"), train=path("train.jsonl")
+    ),
+    "open_corpus": lambda path: ontodex.open_corpus(path("train.jsonl")),
+    "pull": lambda path: ontodex.pull(path("./published"), path("runs/pulled")),
+    "push": lambda path: ontodex.push(path("runs/floor"), path("./shared")),
+    "read_ontology": lambda path: ontodex.read_ontology(path("ontology.json")),
+    "restore_version": lambda path: ontodex.restore_version(path("runs/knn")),
+    "run_experiment": lambda path: ontodex.run_experiment(
+        path("experiment.toml"), path("experiment"), root=path(".")
+    ),
+    "train": lambda path: ontodex.train(
+        train=path("train.jsonl"), dev=path("test.jsonl"), ontology=path("ontology.json"),
+        out=path("runs/both"), config=path("consensus.toml"),
+    ),
+    "tune": lambda path: ontodex.tune(
+        path("runs/linear"), path("runs/tuned"), train=path("train.jsonl"), dev=path("test.jsonl"),
+        budget="1s",
+    ),
+    "update": lambda path: ontodex.update(path("runs/knn"), path("newest.jsonl")),
+}  # fmt: skip
+EXPERIMENT = """
+title = "One"
+[corpora.one]
+train = "train.jsonl"
+test = "test.jsonl"
+[[systems]]
+name = "floor"
+model = "popularity"
+"""
+
+
+@pytest.fixture(scope="module")
+def files(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all that the calls read; runs/knn has an earlier version."""
+    files = tmp_path_factory.mktemp("files") / "files"
+    for name in ("train.jsonl", "test.jsonl", "ontology.json"):
+        files.mkdir(exist_ok=True)
+        shutil.copy(folder / name, files)
+    shutil.copytree(folder / "runs" / "floor", files / "runs" / "floor")
+    for name in ("knn", "linear"):
+        ontodex.train(name, train=DOCS, out=files / "runs" / name)
+    for number, name in enumerate(("new", "newest")):
+        text = {"text": f"newts in pond {number}"}
+        jsonl.write([ontodex.Doc(name, text, labels=("newt",))], files / f"{name}.jsonl")
+    ontodex.update(files / "runs" / "knn", files / "new.jsonl")
+    ontodex.Corpus.write(DOCS, files / "corpus")
+    ontodex.push(files / "runs" / "floor", files / "published")
+    Database.open(files / "decisions.sqlite").close()
+    (files / "experiment.toml").write_text(EXPERIMENT)
+    (files / "consensus.toml").write_text(
+        '[model]\nname = "consensus"\nmembers = ["runs/knn", "runs/linear"]\n'
+    )
+    return files
+
+
+@pytest.mark.parametrize("path", [str, Path])
+@pytest.mark.parametrize("name", CALLS)
+def test_paths_are_given_as_text_or_as_path(name, path, files, tmp_path, monkeypatch):
+    shutil.copytree(files, tmp_path / "files")
+    monkeypatch.chdir(tmp_path / "files")
+    CALLS[name](path)
+
+
+def test_every_argument_that_takes_a_path_is_called_with_both():
+    found = dict(list_path_arguments())
+    assert set(found) == set(CALLS)
+    one_form = [
+        name for name, hint in list_path_arguments() if "Path" in hint and "str" not in hint
+    ]
+    assert one_form == []
+
+
+def test_settings_that_name_files_take_paths_too():
+    tables = merge_keywords(
+        "consensus", None, {"members": [Path("a"), "b"], "inner": {"x": Path("c")}}
+    )
+    assert tables["model"] == {"name": "consensus", "members": ["a", "b"], "inner": {"x": "c"}}

@@ -194,12 +194,12 @@ class Corpus:
             carries_text=self._carries_text and other._carries_text,
         )
 
-    def write_without_text(self, folder: Path) -> Corpus:
+    def write_without_text(self, folder: Path | str) -> Corpus:
         """Write ids, keywords, labels and features, but no text or metadata, to `folder`.
 
         The copy has the key of this corpus, so features prepared for this one are found for it.
         """
-        with replace_folder(folder) as temporary:
+        with replace_folder(Path(folder)) as temporary:
             with (
                 pa.OSFile(str(temporary / "docs.arrow"), "wb") as sink,
                 pa.ipc.new_file(sink, SCHEMA) as writer,
