@@ -174,16 +174,10 @@ def _decide_refit(settings: RunSettings, *, is_dev_given: bool) -> bool:
     if is_dev_given:
         return False
     can_refit = issubclass(settings.model_class, Refits)
-    if not getattr(settings.model_class, "learns_labels", True):
+    if not can_refit:
         logger.info(
-            "%s learns no label: a tenth of the documents is set aside for its probabilities and "
-            "thresholds, and nothing is lost by that",
-            settings.name,
-        )
-    elif not can_refit:
-        logger.info(
-            "%s cannot learn again: the tenth of the documents that is set aside for dev stays "
-            "unlearned; --dev gives it other documents",
+            "%s does not learn dev: the tenth of the documents that is set aside only tunes its "
+            "probabilities and thresholds; --dev gives it other documents",
             settings.name,
         )
     return can_refit

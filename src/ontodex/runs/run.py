@@ -7,7 +7,7 @@ predict   the ranking, the label sets and the standalone probabilities of a corp
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -184,7 +184,6 @@ class Run:
         >>> explanation.text[strongest.start : strongest.end]
         'trout'
         """
-        weigh_words = self._find_explainer(attention=attention)
         doc = _as_doc(document)
         corpus = Corpus.of([doc])
         warn_foreign(corpus, self.languages)
@@ -203,25 +202,24 @@ class Run:
             self.labels.ids[column],
             self.labels.name(column, self.find_tag(language)),
             probability,
-            weigh_words(doc, column),
+            self._weigh_words(doc, column, attention=attention),
             "" if is_learned else self._describe_missing(),
         )
 
-    def _find_explainer(self, *, attention: bool) -> Callable[[Doc, int], Sequence[Span]]:
-        """Return the function that weighs the words of a document for a column."""
+    def _weigh_words(self, doc: Doc, column: int, *, attention: bool) -> Sequence[Span]:
+        """Return the words of a document with their contributions to a column, or its attention."""
         name = self.settings.name
         if attention:
-            # Systems with label attention share this method and no class.
-            attend: Callable[[Doc, int], Sequence[Span]] | None
-            if (attend := getattr(self.model, "attend", None)) is not None:
-                return attend
-            raise RunError(
-                f"the labels of the system {name!r} attend to no words",
-                hint="leave out --attention to see what each word contributes",
-            )
-        if isinstance(self.model, Explains):
-            return self.model.explain
-        raise RunError(f"the system {name!r} cannot explain its answers")
+            spans = self.model.attend(doc, column) if isinstance(self.model, Explains) else None
+            if spans is None:
+                raise RunError(
+                    f"the labels of the system {name!r} attend to no words",
+                    hint="leave out --attention to see what each word contributes",
+                )
+            return spans
+        if not isinstance(self.model, Explains):
+            raise RunError(f"the system {name!r} cannot explain its answers")
+        return self.model.explain(doc, column)
 
     def index(self, sources: Sources, out: str | Path, **options: Any) -> IndexResult:
         """Index the documents of files and write the table or folder `out`; see `index_documents`.

@@ -40,6 +40,7 @@ from ontodex.io.json_schema import read_table
 from ontodex.io.tensors import TensorSpec, load_tensors, save_tensors
 from ontodex.models.baselines.name_trie import ConceptNames, Ints, Spelling, Stem
 from ontodex.models.consensus.product_regression import ProductRegression
+from ontodex.models.interface import Explains
 from ontodex.ontology.graph import compute_depths
 from ontodex.types import Corpus, Doc, LabelSpace, Ontology, Ranking
 from ontodex.types.answers import Span
@@ -210,7 +211,7 @@ class _State:
     scorer: ProductRegression
 
 
-class LexicalSystem:
+class LexicalSystem(Explains):
     """Suggest the concepts whose names are in the text."""
 
     Config = LexicalConfig

@@ -38,6 +38,7 @@ from ontodex.models.baselines.sparse_rows import (
     transpose_weights,
     weigh_spans,
 )
+from ontodex.models.interface import Explains
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 from ontodex.types.answers import Span
 
@@ -73,7 +74,7 @@ class LinearConfig(LemmaConfig):
         check_seed(self)
 
 
-class LinearSystem:
+class LinearSystem(Explains):
     """One-vs-rest linear classifiers: the baseline of the networks."""
 
     Config = LinearConfig

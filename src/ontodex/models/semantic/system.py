@@ -33,6 +33,7 @@ from ontodex.features.word_pieces import WordPieces
 from ontodex.io.files import write_text
 from ontodex.io.json_schema import load_json
 from ontodex.io.tensors import TensorSpec, load_tensors, save_tensors
+from ontodex.models.interface import Explains
 from ontodex.models.layers.bert import Bert, BertConfig
 from ontodex.models.pretrained import (
     NEEDED_ENCODER,
@@ -76,11 +77,10 @@ class Passage(NamedTuple):
     text: str
 
 
-class SemanticSystem:
+class SemanticSystem(Explains):
     """Suggests concepts whose names mean what the text says."""
 
     Config = SemanticConfig
-    learns_labels = False  # dev calibrates its probabilities
 
     def __init__(self, config: SemanticConfig, *, device: str = "cpu") -> None:
         self.config, self.device = config, torch.device(device)
