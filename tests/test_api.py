@@ -20,6 +20,7 @@ from ontodex.errors import ConfigError
 from ontodex.models import MODELS, find_model
 from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.ontology.open import write_ontology
+from ontodex.runs.index.job import IndexOptions, index_documents
 from ontodex.runs.recipe import train
 from ontodex.runs.settings import merge_keywords
 from ontodex.serve.database.database import Database
@@ -39,6 +40,20 @@ DOCS = [
     )
     for number in range(30)
 ]
+
+NEWS = """headline,content,topics
+Trout return,to the stream,fish|rivers
+Storm,fells old trees,oaks
+"""
+EXPERIMENT = """
+title = "One"
+[corpora.one]
+train = "train.jsonl"
+test = "test.jsonl"
+[[systems]]
+name = "floor"
+model = "popularity"
+"""
 
 
 @pytest.fixture(scope="module")
@@ -67,16 +82,42 @@ def session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     eel = Concept("eel", {"en": "Eel"}, parents=["animals"])
     write_ontology(build_ontology([*CONCEPTS, eel]), Path("newer.json"))
     Database.open("decisions.sqlite").close()
+    Path("news.csv").write_text(NEWS)
+    Path("experiment.toml").write_text(EXPERIMENT)
     return folder
 
 
 # In this order: what one example writes is there for the next one, as in a session.
 EXAMPLES = [
-    train, ontodex.load, ontodex.Run.suggest, ontodex.Run.explain, ontodex.Run.index,
+    ontodex.Doc, ontodex.Corpus, ontodex.Ontology, ontodex.LabelSpace, ontodex.Ranking,
+    ontodex.open_corpus, ontodex.read_ontology, ontodex.check, ontodex.convert, ontodex.prepare,
+    ontodex.compare_ontologies, ontodex.list_systems, ontodex.find_settings,
+    ontodex.train, ontodex.load, ontodex.Run.rank, ontodex.Run.decide, ontodex.Run.suggest,
+    ontodex.Run.explain, ontodex.Run.index, ontodex.suggest_in_context, ontodex.explain_set,
     ontodex.evaluate, ontodex.compare, ontodex.export, ontodex.tune, ontodex.update,
     ontodex.list_versions, ontodex.restore_version, ontodex.migrate, ontodex.push, ontodex.pull,
-    ontodex.learn,
+    ontodex.learn, ontodex.run_experiment, ontodex.OntodexClassifier,
 ]  # fmt: skip
+
+
+def test_every_public_function_has_an_example():
+    functions = {name for name in ontodex.__all__ if inspect.isfunction(getattr(ontodex, name))}
+    verbs = {"Run.rank", "Run.decide", "Run.suggest", "Run.explain", "Run.index"}
+    nouns = {"Doc", "Corpus", "Ontology", "LabelSpace", "Ranking", "OntodexClassifier"}
+    names = [f"Run.{thing.__name__}" if thing.__qualname__[:4] == "Run." else
+             next(name for name in ontodex.__all__ if getattr(ontodex, name) is thing)
+             for thing in EXAMPLES]  # fmt: skip
+    assert set(names) == functions | verbs | nouns
+
+
+def test_the_options_of_run_index_are_those_of_index_documents():
+    options = inspect.get_annotations(IndexOptions)
+    wanted = inspect.signature(index_documents).parameters.values()
+    assert {name: str(hint) for name, hint in options.items()} == {
+        f"{one.name}": f"ForwardRef({one.annotation!r}, module='{IndexOptions.__module__}')"
+        for one in wanted
+        if one.kind is one.KEYWORD_ONLY
+    }
 
 
 def test_the_examples_of_the_docstrings_print_what_they_show(session):
@@ -88,8 +129,8 @@ def test_the_examples_of_the_docstrings_print_what_they_show(session):
         names["run"] = ontodex.load("runs/floor")
         (test,) = finder.find(function, function.__qualname__, globs=names)
         assert test.examples, f"{function.__qualname__} has no example"
-        result = runner.run(test)
-        assert result.failed == 0, function.__qualname__
+        runner.run(test)
+    assert runner.summarize().failed == 0
 
 
 def test_a_list_of_documents_gives_a_list_of_lists(folder):
@@ -196,6 +237,19 @@ CALLS: dict[str, Callable[[Callable[[str], Any]], object]] = {
     "Run.index": lambda path: ontodex.load("runs/floor").index(
         path("test.jsonl"), path("indexed.csv"), workers=1
     ),
+    "CheckReport.plot": lambda path: ontodex.check(path("train.jsonl")).plot(path("plot.png")),
+    "check": lambda path: ontodex.check(
+        path("train.jsonl"), path("ontology.json"), path("test.jsonl")
+    ),
+    "compare_ontologies": lambda path: ontodex.compare_ontologies(
+        path("ontology.json"), path("ontology.json")
+    ),
+    "convert": lambda path: ontodex.convert(
+        path("train.jsonl"), path("converted.csv"), ontology=path("ontology.json")
+    ),
+    "prepare": lambda path: ontodex.prepare(
+        [path("train.jsonl"), path("test.jsonl")], path("ready"), ontology=path("ontology.json")
+    ),
     "compare": lambda path: ontodex.compare(
         [path("runs/floor"), path("runs/knn")], path("test.jsonl")
     ),
@@ -227,15 +281,6 @@ CALLS: dict[str, Callable[[Callable[[str], Any]], object]] = {
     ),
     "update": lambda path: ontodex.update(path("runs/knn"), path("newest.jsonl")),
 }  # fmt: skip
-EXPERIMENT = """
-title = "One"
-[corpora.one]
-train = "train.jsonl"
-test = "test.jsonl"
-[[systems]]
-name = "floor"
-model = "popularity"
-"""
 
 
 @pytest.fixture(scope="module")

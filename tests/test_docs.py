@@ -268,7 +268,7 @@ def test_sentences_are_short(page):
 
 SECTIONS = {  # in this order; an introduction stands before the first
     "papers": ["When to use it", "How to use it", "Figures", "Limits"],
-    "guide": ["Limits"],
+    "guide": ["When to use it", "Figures", "Limits"],
 }
 
 

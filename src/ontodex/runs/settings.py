@@ -112,15 +112,15 @@ def merge_keywords(
     if model is not None:
         own["name"] = model
     merged = config.merge_tables(base, {**named, **({"model": own} if own else {})})
-    return {name: _write_paths(table) for name, table in merged.items()}
+    return {name: write_paths(table) for name, table in merged.items()}
 
 
-def _write_paths(value: Any) -> Any:
+def write_paths(value: Any) -> Any:
     """Return a setting, or a table of settings, with text for each `Path`."""
     if isinstance(value, Mapping):
-        return {key: _write_paths(inner) for key, inner in value.items()}
+        return {key: write_paths(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_write_paths(inner) for inner in value]
+        return [write_paths(inner) for inner in value]
     return str(value) if isinstance(value, Path) else value
 
 

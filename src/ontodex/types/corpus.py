@@ -37,6 +37,10 @@ class Corpus:
 
     A corpus on disk is a folder with `docs.arrow` and `corpus.json` (kind, count, content key), and
     with the features that were prepared for it. `Corpus.of` makes a small corpus in memory.
+
+    >>> corpus = ontodex.Corpus.of([ontodex.Doc("1", {"text": "an oak"}, labels=("oak",))])
+    >>> corpus, [doc.text for doc in corpus], list(corpus.labels())
+    (Corpus(1 document), ['an oak'], [['oak']])
     """
 
     def __init__(
