@@ -1,4 +1,4 @@
-"""The shape of the code: files a folder, lengths of functions and files, settings a system.
+"""The shape of the code: files a folder, lines a package, lengths, settings a system, look-ups.
 
 python bench/code_shape.py                    prints the tables of docs/lab/code-shape.md
 python bench/code_shape.py suggest RUN TEXT   runs a command, and lists the files that it visits
@@ -48,6 +48,21 @@ def count_shared_runs(paths: Iterable[Path], length: int = 8) -> int:
     return sum(((a, i - 1), (b, j - 1)) not in pairs for (a, i), (b, j) in pairs)
 
 
+def count_lines(folder: Path) -> int:
+    """Return the lines of all files of a folder."""
+    return sum(path.read_text().count("\n") for path in folder.rglob("*.py"))
+
+
+def list_lookups(page: str) -> list[list[str]]:
+    """Return the rows of the table of look-ups in CONTRIBUTING.md, each with its path checked."""
+    table = page.split("| where is | path |\n|---|---|\n")[1].split("\n\n")[0]
+    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines()]
+    missing = [path for _, path in rows if not (ROOT / path.split("`")[1]).exists()]
+    if missing:
+        raise SystemExit(f"CONTRIBUTING.md names paths that do not exist: {missing}")
+    return rows
+
+
 def has_own_tests(module: Path) -> bool:
     """Return whether a test file mirrors the module."""
     folder = ROOT / "tests" / module.parent.relative_to(PACKAGE)
@@ -86,6 +101,8 @@ def print_tables() -> None:
     percentiles = [int(np.percentile(lengths, share)) for share in (50, 90, 100)]
     mirrored = [has_own_tests(path) for path in paths if not path.stem.startswith("__")]
     settings = {name: len(find_settings(name)) for name in MODELS}
+    packages = sorted(path.parent for path in (PACKAGE / "models").rglob("__init__.py"))[1:]
+    lookups = list_lookups((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     tables = [
         [["folder", "files"], *([folder, str(n)] for folder, n in sorted(folders.items()))],
         [
@@ -99,6 +116,11 @@ def print_tables() -> None:
             ["modules with a test file of their own", f"{sum(mirrored)} of {len(mirrored)}"],
         ],
         [["system", "settings"], *([name, str(n)] for name, n in settings.items())],
+        [
+            ["package of models/", "lines"],
+            *([folder.name, f"{count_lines(folder):,}"] for folder in packages),
+        ],
+        [["where is", "path"], *lookups],
     ]
     sys.stdout.write("\n\n".join(map(format_markdown, tables)) + "\n")
 

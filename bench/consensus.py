@@ -13,10 +13,10 @@ With `--weights select` every file, seed and run is a candidate: members, join a
 chosen on dev as `ontodex train --model consensus --runs` does. Prints each candidate and what it
 adds, and the consensus after each addition.
 
-Else the first file is a network, and the tables are those of AttentionXML: every single system and
-every consensus with the network (mean over seeds, lowest and highest behind it; exponents 1 or from
-dev, sets by one threshold from dev), the overlap of the first k (Table 4), AUC and AUPR by how
-often labels occur (Table 6).
+Else the first file is a network, and the tables are those of AttentionXML. The first has every
+single system and every consensus with the network: the mean over seeds, the lowest and the highest.
+Exponents are 1 or from dev, and sets are made by one threshold from dev. Then come the overlap of
+the first k (Table 4), and AUC and AUPR by how often labels occur (Table 6).
 """
 
 from __future__ import annotations

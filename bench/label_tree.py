@@ -4,10 +4,10 @@
 
 One synthetic document a label (bench/synthetic.py), so that a label's vector is its document's:
 about ten values each, groups of fifty labels planted. Tightness is the mean cosine of a label with
-the centre of its cluster of 8 to 16; beside it that of clusters by chance, and that of the tree
-which omikuji builds from the same vectors with the same cluster size (where it is installed, up to
-`--omikuji` labels; it shows a tree only with its classifiers, so its seconds hold some of their
-training). Seconds are of processor time, over all count_cores. Prints a Markdown table.
+the centre of its cluster of 8 to 16. Beside it stands that of clusters by chance, and that of the
+tree which omikuji builds from the same vectors with the same cluster size, where it is installed,
+up to `--omikuji` labels. Omikuji shows a tree only with its classifiers, so its seconds hold some
+of their training. Seconds are of processor time, over all cores. Prints a Markdown table.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scipy.sparse import csr_array
 
 from ontodex.features.tfidf import normalise_rows
 from ontodex.models.trees import omikuji
-from ontodex.models.trees.label_tree import build_tree, compute_cohesion
+from ontodex.models.trees.label_tree import build_tree
 from synthetic import Drawn, Shape, draw
 
 CLUSTER = 16
@@ -65,6 +65,15 @@ def omikuji_clusters(vectors: csr_array) -> NDArray[np.int64]:
     for node in np.flatnonzero(forest.is_leaf).tolist():
         cluster[forest.child[forest.first[node] : forest.first[node + 1]]] = node
     return np.unique(cluster, return_inverse=True)[1].astype(np.int64)
+
+
+def compute_cohesion(vectors: csr_array, nodes: NDArray[np.int64]) -> float:
+    """Return the mean cosine of labels with the centre of their node."""
+    n = len(nodes)
+    members = csr_array((np.ones(n, np.float32), (nodes, np.arange(n))))
+    sums = csr_array(members @ vectors)
+    # The cosines of a cluster's labels with their centre add up to the length of their sum.
+    return float(np.sqrt(csr_array(sums.multiply(sums)).sum(axis=1)).sum() / n)
 
 
 def main() -> None:

@@ -16,10 +16,11 @@ from ontodex.evaluation.metrics import evaluate
 from ontodex.evaluation.sets import count_by_document, count_by_label, macro, micro
 from ontodex.io.device import describe_machine
 from ontodex.models.levelwise.levels import select_gold
-from ontodex.models.levelwise.prediction import Batch, autocast
+from ontodex.models.levelwise.prediction import Batch
 from ontodex.models.levelwise.streams import make_neighbour_streams
 from ontodex.models.levelwise.system import Levelwise
 from ontodex.models.levelwise.thresholds import DEPTH, LOGIT_SHIFTS, apply_thresholds, shift_logits
+from ontodex.models.network_training import autocast
 from ontodex.types import Corpus, LabelSpace, Ranking
 
 RANKED = ("P@1", "P@3", "P@5", "nDCG@1", "nDCG@3", "nDCG@5")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 import doctest
 import inspect
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +20,7 @@ from ontodex.errors import ConfigError
 from ontodex.models import MODELS, find_model
 from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.ontology.open import write_ontology
+from ontodex.runs.index.job import IndexOptions, index_documents
 from ontodex.runs.recipe import train
 from ontodex.runs.settings import merge_keywords
 from ontodex.serve.database.database import Database
@@ -36,6 +40,20 @@ DOCS = [
     )
     for number in range(30)
 ]
+
+NEWS = """headline,content,topics
+Trout return,to the stream,fish|rivers
+Storm,fells old trees,oaks
+"""
+EXPERIMENT = """
+title = "One"
+[corpora.one]
+train = "train.jsonl"
+test = "test.jsonl"
+[[systems]]
+name = "floor"
+model = "popularity"
+"""
 
 
 @pytest.fixture(scope="module")
@@ -64,16 +82,42 @@ def session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     eel = Concept("eel", {"en": "Eel"}, parents=["animals"])
     write_ontology(build_ontology([*CONCEPTS, eel]), Path("newer.json"))
     Database.open("decisions.sqlite").close()
+    Path("news.csv").write_text(NEWS)
+    Path("experiment.toml").write_text(EXPERIMENT)
     return folder
 
 
 # In this order: what one example writes is there for the next one, as in a session.
 EXAMPLES = [
-    train, ontodex.load, ontodex.Run.suggest, ontodex.Run.explain, ontodex.Run.index,
+    ontodex.Doc, ontodex.Corpus, ontodex.Ontology, ontodex.LabelSpace, ontodex.Ranking,
+    ontodex.open_corpus, ontodex.read_ontology, ontodex.check, ontodex.convert, ontodex.prepare,
+    ontodex.compare_ontologies, ontodex.list_systems, ontodex.find_settings,
+    ontodex.train, ontodex.load, ontodex.Run.rank, ontodex.Run.decide, ontodex.Run.suggest,
+    ontodex.Run.explain, ontodex.Run.index, ontodex.suggest_in_context, ontodex.explain_set,
     ontodex.evaluate, ontodex.compare, ontodex.export, ontodex.tune, ontodex.update,
     ontodex.list_versions, ontodex.restore_version, ontodex.migrate, ontodex.push, ontodex.pull,
-    ontodex.learn,
+    ontodex.learn, ontodex.run_experiment, ontodex.OntodexClassifier,
 ]  # fmt: skip
+
+
+def test_every_public_function_has_an_example():
+    functions = {name for name in ontodex.__all__ if inspect.isfunction(getattr(ontodex, name))}
+    verbs = {"Run.rank", "Run.decide", "Run.suggest", "Run.explain", "Run.index"}
+    nouns = {"Doc", "Corpus", "Ontology", "LabelSpace", "Ranking", "OntodexClassifier"}
+    names = [f"Run.{thing.__name__}" if thing.__qualname__[:4] == "Run." else
+             next(name for name in ontodex.__all__ if getattr(ontodex, name) is thing)
+             for thing in EXAMPLES]  # fmt: skip
+    assert set(names) == functions | verbs | nouns
+
+
+def test_the_options_of_run_index_are_those_of_index_documents():
+    options = inspect.get_annotations(IndexOptions)
+    wanted = inspect.signature(index_documents).parameters.values()
+    assert {name: str(hint) for name, hint in options.items()} == {
+        f"{one.name}": f"ForwardRef({one.annotation!r}, module='{IndexOptions.__module__}')"
+        for one in wanted
+        if one.kind is one.KEYWORD_ONLY
+    }
 
 
 def test_the_examples_of_the_docstrings_print_what_they_show(session):
@@ -85,8 +129,8 @@ def test_the_examples_of_the_docstrings_print_what_they_show(session):
         names["run"] = ontodex.load("runs/floor")
         (test,) = finder.find(function, function.__qualname__, globs=names)
         assert test.examples, f"{function.__qualname__} has no example"
-        result = runner.run(test)
-        assert result.failed == 0, function.__qualname__
+        runner.run(test)
+    assert runner.summarize().failed == 0
 
 
 def test_a_list_of_documents_gives_a_list_of_lists(folder):
@@ -163,3 +207,125 @@ def test_the_probability_of_an_explanation_is_that_of_the_whole_ranking(folder, 
             found = run.explain("an oak", run.labels.ids[column])
             assert found.probability == probability
     assert run.explain("an oak").label == run.labels.ids[whole.columns[0, 0]]
+
+
+PATHS = ("Path", "Documents", "Sources")  # parts of the annotations of arguments that take paths
+
+
+def list_path_arguments() -> Iterator[tuple[str, str]]:
+    """Yield the name and the annotation of each public function or method, for each argument that
+    takes a path. Constructors of runs and corpora are not called by users."""
+    for name in ontodex.__all__:
+        thing = getattr(ontodex, name)
+        functions = {name: thing} if inspect.isfunction(thing) else {}
+        if inspect.isclass(thing):
+            members = {f"{name}.{own}": getattr(thing, own) for own in vars(thing) if own[0] != "_"}
+            functions = {own: value for own, value in members.items() if callable(value)}
+        for own, function in functions.items():
+            for parameter in inspect.signature(function).parameters.values():
+                if any(word in str(parameter.annotation) for word in PATHS):
+                    yield own, str(parameter.annotation)
+
+
+# Calls with every path argument, of the public functions and methods that have one.
+CALLS: dict[str, Callable[[Callable[[str], Any]], object]] = {
+    "Corpus.open": lambda path: ontodex.Corpus.open(path("./corpus")),
+    "Corpus.write": lambda path: ontodex.Corpus.write(DOCS, path("./written")),
+    "Corpus.write_without_text": lambda path: ontodex.Corpus.of(DOCS).write_without_text(
+        path("./bare")
+    ),
+    "Run.index": lambda path: ontodex.load("runs/floor").index(
+        path("test.jsonl"), path("indexed.csv"), workers=1
+    ),
+    "CheckReport.plot": lambda path: ontodex.check(path("train.jsonl")).plot(path("plot.png")),
+    "check": lambda path: ontodex.check(
+        path("train.jsonl"), path("ontology.json"), path("test.jsonl")
+    ),
+    "compare_ontologies": lambda path: ontodex.compare_ontologies(
+        path("ontology.json"), path("ontology.json")
+    ),
+    "convert": lambda path: ontodex.convert(
+        path("train.jsonl"), path("converted.csv"), ontology=path("ontology.json")
+    ),
+    "prepare": lambda path: ontodex.prepare(
+        [path("train.jsonl"), path("test.jsonl")], path("ready"), ontology=path("ontology.json")
+    ),
+    "compare": lambda path: ontodex.compare(
+        [path("runs/floor"), path("runs/knn")], path("test.jsonl")
+    ),
+    "evaluate": lambda path: ontodex.evaluate(path("runs/floor"), path("test.jsonl")),
+    "export": lambda path: ontodex.export(path("runs/linear"), path("onnx")),
+    "learn": lambda path: ontodex.learn(
+        path("runs/floor"), path("decisions.sqlite"), retrain=True, train=path("train.jsonl")
+    ),
+    "list_versions": lambda path: ontodex.list_versions(path("runs/knn")),
+    "load": lambda path: ontodex.load(path("runs/floor")),
+    "migrate": lambda path: ontodex.migrate(
+        path("runs/floor"), path("ontology.json"), path("runs/new"), train=path("train.jsonl")
+    ),
+    "open_corpus": lambda path: ontodex.open_corpus(path("train.jsonl")),
+    "pull": lambda path: ontodex.pull(path("./published"), path("runs/pulled")),
+    "push": lambda path: ontodex.push(path("runs/floor"), path("./shared")),
+    "read_ontology": lambda path: ontodex.read_ontology(path("ontology.json")),
+    "restore_version": lambda path: ontodex.restore_version(path("runs/knn")),
+    "run_experiment": lambda path: ontodex.run_experiment(
+        path("experiment.toml"), path("experiment"), root=path(".")
+    ),
+    "train": lambda path: ontodex.train(
+        train=path("train.jsonl"), dev=path("test.jsonl"), ontology=path("ontology.json"),
+        out=path("runs/both"), config=path("consensus.toml"),
+    ),
+    "tune": lambda path: ontodex.tune(
+        path("runs/linear"), path("runs/tuned"), train=path("train.jsonl"), dev=path("test.jsonl"),
+        budget="1s",
+    ),
+    "update": lambda path: ontodex.update(path("runs/knn"), path("newest.jsonl")),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def files(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all that the calls read; runs/knn has an earlier version."""
+    files = tmp_path_factory.mktemp("files") / "files"
+    for name in ("train.jsonl", "test.jsonl", "ontology.json"):
+        files.mkdir(exist_ok=True)
+        shutil.copy(folder / name, files)
+    shutil.copytree(folder / "runs" / "floor", files / "runs" / "floor")
+    for name in ("knn", "linear"):
+        ontodex.train(name, train=DOCS, out=files / "runs" / name)
+    for number, name in enumerate(("new", "newest")):
+        text = {"text": f"newts in pond {number}"}
+        jsonl.write([ontodex.Doc(name, text, labels=("newt",))], files / f"{name}.jsonl")
+    ontodex.update(files / "runs" / "knn", files / "new.jsonl")
+    ontodex.Corpus.write(DOCS, files / "corpus")
+    ontodex.push(files / "runs" / "floor", files / "published")
+    Database.open(files / "decisions.sqlite").close()
+    (files / "experiment.toml").write_text(EXPERIMENT)
+    (files / "consensus.toml").write_text(
+        '[model]\nname = "consensus"\nmembers = ["runs/knn", "runs/linear"]\n'
+    )
+    return files
+
+
+@pytest.mark.parametrize("path", [str, Path])
+@pytest.mark.parametrize("name", CALLS)
+def test_paths_are_given_as_text_or_as_path(name, path, files, tmp_path, monkeypatch):
+    shutil.copytree(files, tmp_path / "files")
+    monkeypatch.chdir(tmp_path / "files")
+    CALLS[name](path)
+
+
+def test_every_argument_that_takes_a_path_is_called_with_both():
+    found = dict(list_path_arguments())
+    assert set(found) == set(CALLS)
+    one_form = [
+        name for name, hint in list_path_arguments() if "Path" in hint and "str" not in hint
+    ]
+    assert one_form == []
+
+
+def test_settings_that_name_files_take_paths_too():
+    tables = merge_keywords(
+        "consensus", None, {"members": [Path("a"), "b"], "inner": {"x": Path("c")}}
+    )
+    assert tables["model"] == {"name": "consensus", "members": ["a", "b"], "inner": {"x": "c"}}

@@ -13,6 +13,7 @@ import pytest
 import ontodex
 from ontodex.models import MODELS
 from ontodex.runs.settings_reference import find_settings
+from prose import read_docstring
 
 PACKAGE = Path(ontodex.__file__).parent
 ROOT = PACKAGE.parent.parent
@@ -28,8 +29,10 @@ BASE = {
 }  # "ontodex" is the package's own __init__
 ARROWS: dict[str, set[str]] = {
     "ontodex": {
-        "errors", "types", "corpora.field_mapping", "corpora.open", "ontology.open",
-        "evaluation.metrics", "sklearn",
+        "errors", "types", "corpora.check", "corpora.convert", "corpora.field_mapping",
+        "corpora.open", "ontology.diff", "ontology.open", "models.advice",
+        "evaluation.metrics", "sklearn", "runs.index.job", "runs.prepare",
+        "runs.settings_reference",
         "runs.run", "runs.recipe", "runs.evaluate", "runs.compare", "runs.experiment.execute",
         "runs.export", "runs.hub", "runs.migrate", "runs.tune", "runs.update", "runs.versions",
         "serve.offline",
@@ -40,6 +43,7 @@ ARROWS: dict[str, set[str]] = {
     "io": {"errors"},
     "types": {"errors", "config", "io"},
     "corpora": BASE,
+    "corpora.check": BASE | {"corpora", "ontology"},
     "corpora.convert": BASE | {"corpora", "ontology"},
     "ontology": BASE,
     "features": BASE,
@@ -55,7 +59,7 @@ ARROWS: dict[str, set[str]] = {
     "runs": BASE | {"models", "corpora"},
     "runs.folder": BASE | {"corpora.field_mapping"},
     "runs.settings": BASE | {"features.languages", "features.token_config", "models", "decide"},
-    "runs.languages": BASE | {"features.languages"},
+    "runs.languages": BASE | {"features.corpus_languages", "features.languages"},
     "runs.suggestions": BASE,
     "runs.run": BASE | {"features.languages", "models.interface",
                          "corpora.python_objects", "ontology.open", "decide",
@@ -64,6 +68,7 @@ ARROWS: dict[str, set[str]] = {
     "runs.claim": BASE | {"ontology", "training.distributed", "runs.folder", "runs.settings"},
     "runs.recipe": BASE | {"corpora", "ontology", "models.interface", "decide",
                            "training.clock", "training.distributed", "runs"},
+    "runs.prepare": BASE | {"corpora", "features", "ontology", "runs.settings"},
     "runs.retrain": BASE | {"corpora", "runs"},
     "runs.migrate": BASE | {"features.token_config", "models", "ontology", "decide", "runs"},
     "runs.tune": BASE | {"corpora", "ontology.open", "models", "runs"},
@@ -81,7 +86,7 @@ ARROWS: dict[str, set[str]] = {
                      "runs"},
     "sklearn": BASE | {"corpora", "models", "decide", "runs"},
     "demo": BASE | {"corpora", "runs.folder"},
-    "cli": BASE | {"corpora", "ontology", "features", "models", "runs", "render", "serve", "demo"},
+    "cli": BASE | {"corpora", "features", "models", "runs", "render", "serve", "demo"},
 }  # fmt: skip
 
 
@@ -353,3 +358,13 @@ def test_docstrings_do_not_open_with_a_question_word():
         and re.match(r"(What|Which|How|Whether|Where|Why)\b", docstring)
     ]
     assert wrong == []
+
+
+def test_sentences_of_docstrings_are_short():
+    found = {
+        sentence: (path, len(sentence.split()))
+        for path, node in list_definitions()
+        for sentence in read_docstring(ast.get_docstring(node) or "")
+    }
+    assert {one: place for one, place in found.items() if place[1] > 45} == {}
+    assert sum(length for _, length in found.values()) / len(found) < 30

@@ -204,8 +204,9 @@ def test_links_between_pages_lead_somewhere():
 
 
 def test_paths_of_the_source_lead_somewhere():
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(DOCS / "papers").glob("*.md")]
-    for page in [*pages, *(DOCS / "guide").glob("*.md")]:
+    folders = [DOCS / name for name in ("papers", "guide", "lab", "results")]
+    pages = [page for folder in folders for page in folder.glob("*.md")]
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *pages]:
         for path in re.findall(r"`((?:\w+/)+\w+\.(?:py|toml))`", page.read_text()):
             assert (SOURCE / path).exists() or (ROOT / path).exists(), f"{page.name}: {path}"
 
@@ -242,7 +243,11 @@ def definitions(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("page", sorted((DOCS / "papers").glob("*.md")), ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [*sorted((DOCS / "papers").glob("*.md")), *sorted((DOCS / "lab").glob("*.md"))],
+    ids=lambda page: page.relative_to(DOCS).as_posix(),
+)
 def test_names_in_the_code_maps_exist(page):
     for names, path in re.findall(r"((?:`[\w.]+`, )*`[\w.]+`) in `([\w/]+\.py)`", page.read_text()):
         missing = set(re.findall(r"[\w.]+", names)) - definitions(SOURCE / path)
@@ -268,7 +273,7 @@ def test_sentences_are_short(page):
 
 SECTIONS = {  # in this order; an introduction stands before the first
     "papers": ["When to use it", "How to use it", "Figures", "Limits"],
-    "guide": ["Limits"],
+    "guide": ["When to use it", "Figures", "Limits"],
 }
 
 

@@ -14,19 +14,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ontodex.corpora.check import CheckReport, check
+    from ontodex.corpora.convert import convert
     from ontodex.corpora.field_mapping import FieldMapping
     from ontodex.corpora.open import open_corpus
     from ontodex.errors import OntodexError
     from ontodex.evaluation.metrics import Metrics
+    from ontodex.models.advice import list_systems
+    from ontodex.ontology.diff import OntologyDiff, compare_ontologies
     from ontodex.ontology.open import read_ontology
     from ontodex.runs.compare import Comparison, compare
     from ontodex.runs.evaluate import evaluate
     from ontodex.runs.experiment.execute import run_experiment
     from ontodex.runs.export import export
     from ontodex.runs.hub import pull, push
+    from ontodex.runs.index.job import IndexResult
     from ontodex.runs.migrate import Migration, migrate
+    from ontodex.runs.prepare import prepare
     from ontodex.runs.recipe import train
     from ontodex.runs.run import Run, explain_set, load, suggest_in_context
+    from ontodex.runs.settings_reference import Setting, find_settings
     from ontodex.runs.tune import tune
     from ontodex.runs.update import update
     from ontodex.runs.versions import list_versions, restore_version
@@ -45,32 +52,42 @@ __version__ = "0.2.0"
 
 # The module of each public name; it is imported on first use, so `import ontodex` is instant.
 _HOME = {
+    "CheckReport": "ontodex.corpora.check",
     "Comparison": "ontodex.runs.compare",
     "Corpus": "ontodex.types",
     "Doc": "ontodex.types",
     "DocumentSuggestions": "ontodex.types.answers",
     "Explanation": "ontodex.types.answers",
     "FieldMapping": "ontodex.corpora.field_mapping",
+    "IndexResult": "ontodex.runs.index.job",
     "LabelSpace": "ontodex.types",
     "Metrics": "ontodex.evaluation.metrics",
     "Migration": "ontodex.runs.migrate",
     "OntodexClassifier": "ontodex.sklearn",
     "OntodexError": "ontodex.errors",
     "Ontology": "ontodex.types",
+    "OntologyDiff": "ontodex.ontology.diff",
     "Ranking": "ontodex.types",
     "Run": "ontodex.runs.run",
     "SetAttention": "ontodex.types.answers",
+    "Setting": "ontodex.runs.settings_reference",
     "Span": "ontodex.types.answers",
     "Suggestion": "ontodex.types.answers",
+    "check": "ontodex.corpora.check",
     "compare": "ontodex.runs.compare",
+    "compare_ontologies": "ontodex.ontology.diff",
+    "convert": "ontodex.corpora.convert",
     "evaluate": "ontodex.runs.evaluate",
     "explain_set": "ontodex.runs.run",
     "export": "ontodex.runs.export",
+    "find_settings": "ontodex.runs.settings_reference",
     "learn": "ontodex.serve.offline",
+    "list_systems": "ontodex.models.advice",
     "list_versions": "ontodex.runs.versions",
     "load": "ontodex.runs.run",
     "migrate": "ontodex.runs.migrate",
     "open_corpus": "ontodex.corpora.open",
+    "prepare": "ontodex.runs.prepare",
     "pull": "ontodex.runs.hub",
     "push": "ontodex.runs.hub",
     "read_ontology": "ontodex.ontology.open",
@@ -83,32 +100,42 @@ _HOME = {
 }
 
 __all__ = [
+    "CheckReport",
     "Comparison",
     "Corpus",
     "Doc",
     "DocumentSuggestions",
     "Explanation",
     "FieldMapping",
+    "IndexResult",
     "LabelSpace",
     "Metrics",
     "Migration",
     "OntodexClassifier",
     "OntodexError",
     "Ontology",
+    "OntologyDiff",
     "Ranking",
     "Run",
     "SetAttention",
+    "Setting",
     "Span",
     "Suggestion",
+    "check",
     "compare",
+    "compare_ontologies",
+    "convert",
     "evaluate",
     "explain_set",
     "export",
+    "find_settings",
     "learn",
+    "list_systems",
     "list_versions",
     "load",
     "migrate",
     "open_corpus",
+    "prepare",
     "pull",
     "push",
     "read_ontology",

@@ -55,6 +55,11 @@ class OntodexClassifier(Classifier, Estimator):  # type: ignore[misc]
     Fitted: `classes_` (the classes, or the numbers of y's columns), `model_`, `labels_` (the label
     ids are the numbers of `classes_`), `decision_`, `kind_` (text, sparse or dense) and, for
     features, `n_features_in_`.
+
+    >>> texts = ["a trout in the stream", "an old oak"] * 10
+    >>> classifier = ontodex.OntodexClassifier("linear").fit(texts, ["fish", "oak"] * 10)
+    >>> classifier.predict(["the trout", "the oak"]).tolist()
+    ['fish', 'oak']
     """
 
     def __init__(

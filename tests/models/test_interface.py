@@ -53,3 +53,5 @@ def test_a_system_has_the_abilities_it_is_known_for(name):
     model_class = find_model(name)
     found = {ability for ability in asked if issubclass(model_class, ability)}
     assert found == ABILITIES[name]
+    attends = Explains in found and model_class.attend is not Explains.attend
+    assert attends == (name in {"attentionxml", "attentive", "attentive-bert"})

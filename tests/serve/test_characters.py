@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from ontodex.runs.run import load
+from ontodex.runs.vocabulary import get_vocabulary_key
 from ontodex.serve.database.database import Database
 from ontodex.serve.database.tables import NewDecision
 from ontodex.serve.learn import learn
@@ -249,7 +251,9 @@ def test_a_damaged_document_is_learned_from(run_folder, tmp_path):
     where = tmp_path / "decisions.sqlite"
     database = Database.open(str(where))
     docs = [Doc(f"n{i}", {"text": f"a newt in wet moss {i}"}) for i in range(10)]
-    for number in database.add_documents(docs, batch="b", user="ada"):
+    run = load(folder)
+    project = database.projects.open(get_vocabulary_key(run.about, run.labels), "name")
+    for number in database.add_documents(docs, batch="b", user="ada", project=project):
         database.write_decisions([NewDecision(number, "newt", "accept")], user="ada")
         database.set_state(number, "done", user="ada")
     damage(where)

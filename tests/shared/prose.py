@@ -1,4 +1,4 @@
-"""Read the sentences of a page in Markdown, without its code and its tables."""
+"""Read the sentences of a page in Markdown, or of a docstring, without code and tables."""
 
 from __future__ import annotations
 
@@ -9,12 +9,21 @@ ITEM = re.compile(r"^\s*(?:[-*+]|\d+\.)\s+")
 OWNER = re.compile(
     r"(?:[-*+]|\d+\.|\[\^[\w-]+\]:|!!!|\?\?\?)\s"
 )  # indented lines below are its text
+LISTED = re.compile(r"^\S+(?:, \S+)* {2,}\S", re.M)  # a name, then what it means
 END = re.compile(r"(?<=[.!?])[\"')*_]*\s+")
 
 
 def read_sentences(page: str) -> list[str]:
     """Return the sentences of the paragraphs, list items, quotations and footnotes of a page."""
     return [one for block in read_blocks(page) for one in END.split(block.strip()) if one]
+
+
+def read_docstring(docstring: str) -> list[str]:
+    """Return the sentences of a docstring, without its examples and its aligned lists."""
+    lines = [line for line in docstring.splitlines() if not line.startswith("    ")]
+    paragraphs = "\n".join(lines).split("\n\n")
+    prose = [one for one in paragraphs if not one.startswith(">>>") and not LISTED.search(one)]
+    return read_sentences("\n\n".join(prose))
 
 
 def read_blocks(page: str) -> Iterator[str]:

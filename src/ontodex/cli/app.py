@@ -150,12 +150,6 @@ def _options(
             handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
 
 
-def read_ontology_option(path: Path | None) -> Ontology | None:
-    from ontodex.ontology.open import read_ontology
-
-    return None if path is None else read_ontology(path)
-
-
 def describe_tag(tag: str) -> str:
     """Return a language tag of an ontology for people: `Finnish (fi)`."""
     from ontodex.features.languages import name_language

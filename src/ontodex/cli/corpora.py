@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
@@ -18,16 +17,11 @@ from ontodex.cli.app import (
     app,
     print_answer,
     print_lines,
-    read_ontology_option,
     warn_missing_language,
 )
 from ontodex.cli.fields import takes_fields
 from ontodex.corpora.field_mapping import FieldMapping
 from ontodex.io.counts import format_count
-
-if TYPE_CHECKING:
-    from ontodex.ontology.level_table import LevelRow
-    from ontodex.types import Ontology
 
 data_app = typer.Typer(help="Ready-made data sets.", no_args_is_help=True)
 ontology_app = typer.Typer(help="Look into an ontology.", no_args_is_help=True)
@@ -153,11 +147,10 @@ def ontology_diff(
 
     ontodex ontology diff mesh2025.xml.gz mesh2026.xml.gz
     """
-    from ontodex.ontology.diff import compare_ontologies
     from ontodex.render.ontology_diff import format_diff
 
     before, now = ontodex.read_ontology(old), ontodex.read_ontology(new)
-    found = compare_ontologies(before, now)
+    found = ontodex.compare_ontologies(before, now)
     lines = format_diff(found, before, now, limit=limit)
     print_answer(found.to_dict(), as_json, lambda: "\n".join(lines))
 
@@ -182,15 +175,8 @@ def convert(
 
     ontodex convert articles.xml.gz articles.jsonl
     """
-    from ontodex.corpora.convert import convert as convert_file
-
-    count, what = convert_file(
-        source,
-        target,
-        from_format=from_,
-        to_format=to,
-        mapping=mapping,
-        ontology=read_ontology_option(ontology),
+    count, what = ontodex.convert(
+        source, target, from_format=from_, to_format=to, mapping=mapping, ontology=ontology
     )
     print_lines(f"{format_count(count, what.removesuffix('s'))} written to {target}")
 
@@ -211,31 +197,10 @@ def check(
 
     ontodex check train.jsonl --ontology mesh.tsv --against test.jsonl
     """
-    from ontodex.corpora.check import check as check_corpus
-    from ontodex.ontology.level_table import format_levels
-
-    known = read_ontology_option(ontology)
-    report = check_corpus(corpus, ontology=known, against=against, mapping=mapping)
+    report = ontodex.check(corpus, ontology, against, mapping=mapping)
     if plot is not None:
         report.plot(plot)
-    levels = [] if known is None else _tabulate_levels(corpus, known, mapping)
-    record = {**report.to_dict(), "levels": [asdict(row) for row in levels]}
-    shown = [report.text(), *([format_levels(levels)] if levels else [])]
-    print_answer(record, as_json, lambda: "\n\n".join(shown))
-
-
-def _tabulate_levels(corpus: Path, ontology: Ontology, mapping: FieldMapping) -> list[LevelRow]:
-    """Return the levels of a corpus; none where it cannot be read as a whole."""
-    from ontodex.corpora.open import open_mapped
-    from ontodex.errors import DataError
-    from ontodex.ontology.level_table import tabulate_levels
-    from ontodex.runs.documents import match_labels
-
-    try:
-        docs = match_labels(open_mapped(corpus, mapping), ontology, corpus)
-        return tabulate_levels(docs, ontology)
-    except DataError:  # the report has named what is damaged
-        return []
+    print_answer(report.to_dict(), as_json, report.text)
 
 
 @app.command()
@@ -251,33 +216,9 @@ def prepare(
 
     ontodex prepare train.jsonl dev.jsonl --out carried/ --set prepare.max_length=500
     """
-    from ontodex.config import build
     from ontodex.config import read as read_config
-    from ontodex.corpora.open import open_mapped, require_files
-    from ontodex.corpora.split import set_aside
-    from ontodex.features.prepare import PrepareConfig, name_corpora
-    from ontodex.features.prepare import prepare as prepare_corpora
-    from ontodex.runs.documents import match_labels
 
-    tables = read_config(None, set_ or [])
-    config = build(PrepareConfig, tables.get("prepare", {}), "prepare")
-    vectors = None if config.vectors in ("", "train") else config.vectors
-    require_files(*corpora, ontology, vectors)
-    known = read_ontology_option(ontology)
-    named = {
-        name: match_labels(open_mapped(path, mapping), known, path)
-        for name, path in name_corpora(corpora, out).items()
-    }
-    lists = None
-    train = next(iter(named.values()))
-    if known is not None:
-        from ontodex.ontology.levels import add_ancestors
-
-        lists = add_ancestors(known, train.labels())
-    # Without a dev corpus, training sets a tenth aside and fits on the rest.
-    parts = [train] if len(named) > 1 else [train, set_aside(train)[0]]
-    prepared = prepare_corpora(
-        named, out, config, label_lists=lists, training_parts=parts, ontology=known
-    )
+    settings = read_config(None, set_ or []).get("prepare", {})
+    prepared = ontodex.prepare(corpora, out, ontology=ontology, mapping=mapping, **settings)
     for name, corpus in prepared.items():
         print_lines(f"{out / name}: {format_count(len(corpus), 'document')}")

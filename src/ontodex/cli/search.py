@@ -96,9 +96,7 @@ def systems(as_json: Json = False) -> None:
 
     ontodex systems
     """
-    from ontodex.models.advice import list_systems
-
-    rows = [{"name": name, "advice": advice} for name, advice in list_systems().items()]
+    rows = [{"name": name, "advice": advice} for name, advice in ontodex.list_systems().items()]
     width = max(len(row["name"]) for row in rows)
     lines = [f"{row['name']:{width}}  {row['advice']}" for row in rows]
     lines.append("\nontodex settings NAME lists the settings of one; docs/papers has its page")
@@ -114,9 +112,9 @@ def settings(
 
     ontodex settings linear
     """
-    from ontodex.runs.settings_reference import find_settings, format_settings
+    from ontodex.runs.settings_reference import format_settings
 
-    found = find_settings(name)
+    found = ontodex.find_settings(name)
     print_answer(
         [setting.to_json() for setting in found], as_json, lambda: format_settings(name, found)
     )

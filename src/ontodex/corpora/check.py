@@ -9,18 +9,20 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
-from ontodex.corpora.label_names import NameIndex
-from ontodex.corpora.open import DocReader, ReadCounts, read_docs
+from ontodex.corpora.label_names import NameIndex, match_labels
+from ontodex.corpora.open import DocReader, ReadCounts, open_mapped, read_docs
 from ontodex.errors import DataError, require
 from ontodex.io.counts import format_count
 from ontodex.io.files import open_atomic
+from ontodex.ontology.level_table import LevelRow, format_levels, tabulate_levels
+from ontodex.ontology.open import open_ontology
 from ontodex.types import Doc, Ontology
 
 BLOCK = 2**16  # characters of a text whose words are in memory at a time
@@ -45,13 +47,15 @@ class Finding:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """Counts, findings (only those that occurred) and label frequencies."""
+    """Counts, findings (only those that occurred), label frequencies, and the labels and documents
+    of each level of the ontology."""
 
     path: Path
     format: str
     counts: dict[str, float]
     findings: list[Finding]
     frequency: dict[str, int]
+    levels: list[LevelRow] = field(default_factory=list)
 
     @property
     def histogram(self) -> list[tuple[int, int, int]]:
@@ -72,6 +76,7 @@ class CheckReport:
             "label_frequency": [
                 {"from": low, "to": high, "labels": n} for low, high, n in self.histogram
             ],
+            "levels": [asdict(row) for row in self.levels],
         }
 
     def text(self) -> str:
@@ -90,9 +95,10 @@ class CheckReport:
             if found.places and found.count > len(found.places):
                 lines.append(f"{'':14}and {found.count - len(found.places):,} more")
         lines += [] if self.findings else ["no problems were found"]
+        lines += ["", format_levels(self.levels)] if self.levels else []
         return "\n".join(lines)
 
-    def plot(self, path: Path) -> None:
+    def plot(self, path: Path | str) -> None:
         """Write a plot (PNG) of label frequencies, the most frequent label first."""
         require("matplotlib", extra="learn", purpose="the label-frequency plot")
         from matplotlib.figure import Figure
@@ -108,7 +114,7 @@ class CheckReport:
         axes.set_ylabel("documents with the label")
         axes.set_title(self.path.name)
         axes.grid(True, which="both", alpha=0.3)
-        with open_atomic(path) as file:
+        with open_atomic(Path(path)) as file:
             figure.savefig(file, format="png", dpi=150)
 
 
@@ -119,17 +125,26 @@ def _name(count: float, what: str) -> str:
 
 def check(
     corpus: Path | str,
-    ontology: Ontology | None = None,
+    ontology: Ontology | str | Path | None = None,
     against: Path | str | None = None,
     *,
     format: str | None = None,
     mapping: FieldMapping = NO_MAPPING,
 ) -> CheckReport:
-    """Check the corpus at a path; `against` is a second corpus to check for leakage.
+    """Return what is wrong with a corpus file or folder, with the first places of each problem.
 
-    `mapping` names the columns of tables.
+    ontology    also report labels that are not in it, and the labels of each of its levels
+    against     a second corpus, for documents that are in both
+    mapping     the columns of tables
+
+    >>> report = ontodex.check("train.jsonl", "ontology.json", against="test.jsonl")
+    >>> report.counts["documents"], report.counts["different labels"]
+    (30, 2)
+    >>> report.findings[-1].count, report.findings[-1].what
+    (6, 'documents of test.jsonl whose text is in this corpus too')
     """
     corpus = Path(corpus)
+    known = None if ontology is None else open_ontology(ontology)
     reading = read_docs(corpus, format, mapping=mapping)
     statistics = _Statistics()
     statistics.read(reading)
@@ -143,14 +158,26 @@ def check(
         *statistics.findings,
         statistics.unlabelled if statistics.frequency else _unlabelled_finding(reading.counts),
     ]
-    if ontology is not None:
-        findings += _check_ontology(statistics, ontology)
+    if known is not None:
+        findings += _check_ontology(statistics, known)
     if against is not None:
         findings += _check_leakage(statistics, read_docs(against, mapping=mapping))
     met = [found for found in findings if found.count]
+    levels = [] if known is None else _tabulate_levels(corpus, format, known, mapping)
     return CheckReport(
-        corpus, reading.format, statistics.summarise(), met, dict(statistics.frequency)
+        corpus, reading.format, statistics.summarise(), met, dict(statistics.frequency), levels
     )
+
+
+def _tabulate_levels(
+    corpus: Path, format: str | None, ontology: Ontology, mapping: FieldMapping
+) -> list[LevelRow]:
+    """Return the levels of a corpus; none where it cannot be read as a whole."""
+    try:
+        docs = match_labels(open_mapped(corpus, mapping, format), ontology, corpus)
+        return tabulate_levels(docs, ontology)
+    except DataError:  # the findings have what is damaged
+        return []
 
 
 def _unlabelled_finding(counts: ReadCounts) -> Finding:

@@ -26,12 +26,17 @@ def convert(
     from_format: str | None = None,
     to_format: str | None = None,
     mapping: FieldMapping = NO_MAPPING,
-    ontology: Ontology | None = None,
+    ontology: Ontology | str | Path | None = None,
 ) -> tuple[int, str]:
     """Write `source` as `target`; return the number of items and their kind: documents or concepts.
 
     `mapping` names the columns of a table. Labels that are names or notations of the ontology
     become ids of its concepts. An existing target is never overwritten.
+
+    >>> ontodex.convert("train.jsonl", "train.csv")
+    (30, 'documents')
+    >>> ontodex.convert("ontology.json", "ontology.ttl")
+    (4, 'concepts')
     """
     source, target = Path(source), Path(target)
     if not mapping and ontology is None and is_ontology(source, from_format):
@@ -42,7 +47,8 @@ def convert(
     docs = read_docs(source, from_format, mapping=mapping)
     to_format = to_format or detect.infer_format(target)
     _check_free(*formats.list_targets(target, to_format))
-    matched = docs if ontology is None else resolve_names(docs, ontology, source)
+    known = None if ontology is None else ontologies.open_ontology(ontology)
+    matched = docs if known is None else resolve_names(docs, known, source)
     tracked = track(matched, f"converting {source.name}")
     count = write_docs(tracked, target, to_format, n_features=docs.n_features)
     docs.counts.log(source)

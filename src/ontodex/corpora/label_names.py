@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ontodex.io.counts import format_count
-from ontodex.types import Corpus, Doc, Ontology
+from ontodex.types import Corpus, Doc, LabelSpace, Ontology
 
 logger = logging.getLogger(__name__)
 
@@ -136,6 +136,24 @@ def resolve_names(
     for doc in docs:
         yield replace(doc, labels=matcher.match(doc.labels))
     matcher.report.log(source)
+
+
+def match_labels(
+    corpus: Corpus,
+    ontology: Ontology | None,
+    source: object,
+    labels: LabelSpace | None = None,
+) -> Corpus:
+    """Return the corpus with ids for labels that are names or notations; log the counts."""
+    known = () if labels is None else labels.column.keys()
+    if ontology is None or all(
+        label in ontology or label in known for own in corpus.labels() for label in own
+    ):
+        return corpus
+    matcher = LabelMatcher(NameIndex(ontology), known)
+    matched = matcher.match_corpus(corpus)
+    matcher.report.log(source)
+    return matched
 
 
 _Meanings = dict[str, frozenset[str]]

@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ontodex.models.interface import Explains
 from ontodex.models.text_network import TextNetworkSystem
 from ontodex.types import Corpus, Doc
 from ontodex.types.answers import Span
 
 
-class AttentionSystem(TextNetworkSystem):
+class AttentionSystem(TextNetworkSystem, Explains):
     """Shows for a label what each word contributes to its logit, or how much attention it gets.
 
     The network has `explain_logit` and `compute_attention`, both for one column.

@@ -53,12 +53,16 @@ class Model(Protocol):
 
 @runtime_checkable
 class Explains(Protocol):
-    """A system that shows the words behind a label."""
+    """A system that shows the words behind a label. It inherits from this class."""
 
     def explain(self, doc: Doc, column: int) -> Sequence[Span]:
         """Return the pieces of the text that support a label (weight > 0) or are evidence against
         it, in text order."""
         ...
+
+    def attend(self, doc: Doc, column: int) -> Sequence[Span] | None:
+        """Return the attention of a label to each word; None where labels attend to no words."""
+        return None
 
 
 @runtime_checkable

@@ -35,7 +35,7 @@ class MigratedConfig:
     """Settings of `migrated`: none."""
 
 
-class Migrated:
+class Migrated(Explains):
     """A trained system whose columns are mapped to another label space."""
 
     Config: ClassVar[type[MigratedConfig]] = MigratedConfig

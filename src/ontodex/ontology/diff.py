@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
+from ontodex.ontology.open import open_ontology
 from ontodex.types import Ontology
 
 Evidence = Literal["replaced by", "exact match", "same name", "synonym"]
@@ -66,8 +68,13 @@ class OntologyDiff:
         }
 
 
-def compare_ontologies(old: Ontology, new: Ontology) -> OntologyDiff:
-    """Return the changes from one version of an ontology to the next."""
+def compare_ontologies(old: Ontology | str | Path, new: Ontology | str | Path) -> OntologyDiff:
+    """Return the changes from one version of an ontology to the next.
+
+    >>> ontodex.compare_ontologies("ontology.json", "newer.json").added
+    ('eel',)
+    """
+    old, new = open_ontology(old), open_ontology(new)
     before, now = _list_used(old), _list_used(new)
     finder = _SuccessorFinder(old, new, now)
     successors = {

@@ -54,9 +54,19 @@ FORMATS = {
 
 
 def read_ontology(path: Path | str, format: str | None = None) -> Ontology:
-    """Read an ontology file, plain or packed (.gz, .xz, .bz2); without a format, detect it."""
+    """Read an ontology file, plain or packed (.gz, .xz, .bz2); without a format, detect it.
+
+    >>> ontology = ontodex.read_ontology("ontology.json")
+    >>> len(ontology), ontology.name("fish"), ontology.parents_of("fish")
+    (4, 'Fish', ['animals'])
+    """
     path = Path(path)
     return _find_format(format or detect_format(path)).read(path)
+
+
+def open_ontology(ontology: Ontology | str | Path) -> Ontology:
+    """Return an ontology that is given as such or by its path."""
+    return ontology if isinstance(ontology, Ontology) else read_ontology(ontology)
 
 
 def write_ontology(ontology: Ontology, path: Path | str, format: str | None = None) -> None:
@@ -98,4 +108,4 @@ def _find_format(name: str) -> Format:
     return FORMATS[name]
 
 
-__all__ = ["FORMATS", "Format", "infer_format", "read_ontology", "write_ontology"]
+__all__ = ["FORMATS", "Format", "infer_format", "open_ontology", "read_ontology", "write_ontology"]

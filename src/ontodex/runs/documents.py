@@ -9,9 +9,9 @@ from typing import Any
 
 from ontodex.corpora.detect import restrict_mapping
 from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
-from ontodex.corpora.label_names import LabelMatcher, NameIndex
+from ontodex.corpora.label_names import match_labels
 from ontodex.corpora.open import Documents, open_mapped
-from ontodex.types import Corpus, LabelSpace, Ontology
+from ontodex.types import Corpus, LabelSpace
 
 logger = logging.getLogger(__name__)
 
@@ -44,21 +44,3 @@ def choose_mapping(
     if found:
         logger.info("%s: %s, as in training", source, found.describe())
     return found
-
-
-def match_labels(
-    corpus: Corpus,
-    ontology: Ontology | None,
-    source: object,
-    labels: LabelSpace | None = None,
-) -> Corpus:
-    """Return the corpus with ids for labels that are names or notations; log the counts."""
-    known = () if labels is None else labels.column.keys()
-    if ontology is None or all(
-        label in ontology or label in known for own in corpus.labels() for label in own
-    ):
-        return corpus
-    matcher = LabelMatcher(NameIndex(ontology), known)
-    matched = matcher.match_corpus(corpus)
-    matcher.report.log(source)
-    return matched

@@ -25,11 +25,11 @@ _REPOSITORY = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
 PRIVATE = ("report.html", "log.jsonl", "label_metrics.tsv")
 
 
-def push(run: Run | str | Path, target: str, *, public: bool = False) -> str:
+def push(run: Run | str | Path, target: str | Path, *, public: bool = False) -> str:
     """Publish a run with its model card; return the address of the repository or the folder.
 
-    `target` is a repository (`user/name`), or a path with a leading / or . for a folder. A new
-    repository is private unless `public` is true.
+    `target` is a folder, as a `Path` or as text with a leading / or ., or a repository
+    (`user/name`). A new repository is private unless `public` is true.
 
     >>> ontodex.push("runs/floor", "./shared")
     'shared'
@@ -41,22 +41,25 @@ def push(run: Run | str | Path, target: str, *, public: bool = False) -> str:
         if folder.exists():
             raise RunError(f"{folder}: exists already", hint="choose another folder")
         with replace_folder(folder) as temporary:
-            _write_published(run, about, target, temporary)
+            _write_published(run, about, str(target), temporary)
         return str(folder)
+    repository = str(target)
     hub = load_library()
-    with temporary_folder(run) as staged, explain_errors(target):
-        _write_published(run, about, target, staged)
+    with temporary_folder(run) as staged, explain_errors(repository):
+        _write_published(run, about, repository, staged)
         api = hub.HfApi()
-        address = api.create_repo(target, private=not public, exist_ok=True)
+        address = api.create_repo(repository, private=not public, exist_ok=True)
         message = f"ontodex: {about['model']}, {about['labels']} labels"
         api.upload_folder(
-            repo_id=target, folder_path=staged, commit_message=message, delete_patterns="*"
+            repo_id=repository, folder_path=staged, commit_message=message, delete_patterns="*"
         )
         return str(address)
 
 
-def pull(source: str, out: str | Path, *, revision: str | None = None) -> Path:
+def pull(source: str | Path, out: str | Path, *, revision: str | None = None) -> Path:
     """Fetch a published run into the new folder `out`, verify it, and return the folder.
+
+    `source` is a folder or a repository, as the `target` of `push`.
 
     >>> ontodex.load(ontodex.pull("./shared", "runs/fetched"))
     Run('runs/fetched', popularity, 4 labels)
@@ -65,7 +68,7 @@ def pull(source: str, out: str | Path, *, revision: str | None = None) -> Path:
     if out.exists():
         raise RunError(f"{out}: exists already", hint="choose another folder")
     patterns = [f"*{suffix}" for suffix in sorted(SUFFIXES)]
-    folder = _as_folder(source) or download(source, patterns, revision)
+    folder = _as_folder(source) or download(str(source), patterns, revision)
     if not folder.is_dir():
         raise RunError(f"{folder}: there is no such folder")
     with replace_folder(out) as temporary:
@@ -74,9 +77,9 @@ def pull(source: str, out: str | Path, *, revision: str | None = None) -> Path:
     return out
 
 
-def _as_folder(place: str) -> Path | None:
+def _as_folder(place: str | Path) -> Path | None:
     """Return the folder that a target or source names; None for a repository."""
-    if place.startswith(("/", ".")):
+    if isinstance(place, Path) or place.startswith(("/", ".")):
         return Path(place)
     if not _REPOSITORY.fullmatch(place):
         raise ConfigError(

@@ -33,7 +33,7 @@ from ontodex.models.interface import Decides
 from ontodex.models.migrated import Migrated
 from ontodex.models.semantic.system import SemanticSystem
 from ontodex.ontology.diff import OntologyDiff, compare_ontologies
-from ontodex.ontology.open import read_ontology, write_ontology
+from ontodex.ontology.open import open_ontology, write_ontology
 from ontodex.runs.folder import save_labels, write_manifest
 from ontodex.runs.migration import MIGRATION, map_labels, read_migration
 from ontodex.runs.model_card import save_model_card
@@ -74,8 +74,7 @@ def migrate(
     """
     folder, out = locate_run(run), Path(out)
     run = load(folder, device=device)
-    if not isinstance(ontology, Ontology):
-        ontology = read_ontology(ontology)
+    ontology = open_ontology(ontology)
     if run.labels.ontology is None:
         raise RunError(f"{folder}: has no ontology, so there is no version to migrate from")
     if out.exists():

@@ -16,15 +16,15 @@ import numpy as np
 from ontodex import __version__
 from ontodex.config import check_needed
 from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
+from ontodex.corpora.label_names import match_labels
 from ontodex.corpora.open import Documents, ReadCounts, open_mapped, require_files
 from ontodex.corpora.split import set_aside
 from ontodex.errors import DataError
 from ontodex.io.device import choose_device, describe_machine, describe_thread_limit
 from ontodex.io.files import write_text
 from ontodex.models.interface import Decides, Describes, Model, Refits, Resumes
-from ontodex.ontology.open import read_ontology, write_ontology
+from ontodex.ontology.open import open_ontology, write_ontology
 from ontodex.runs.claim import LOCK, claim_data, claim_folder, remove_work
-from ontodex.runs.documents import match_labels
 from ontodex.runs.folder import save_labels, write_manifest
 from ontodex.runs.languages import find_corpus_languages, prefer_languages
 from ontodex.runs.model_card import save_model_card
@@ -84,7 +84,7 @@ def train(
     # The folder is claimed before a file is read: a bad setting or folder is reported at once.
     with claim_folder(out, resolved):
         require_files(train, dev, ontology, *list_needed_paths(resolved.model))
-        known = ontology if isinstance(ontology, Ontology | None) else read_ontology(ontology)
+        known = None if ontology is None else open_ontology(ontology)
         return _train(
             resolved,
             out,
@@ -174,16 +174,10 @@ def _decide_refit(settings: RunSettings, *, is_dev_given: bool) -> bool:
     if is_dev_given:
         return False
     can_refit = issubclass(settings.model_class, Refits)
-    if not getattr(settings.model_class, "learns_labels", True):
+    if not can_refit:
         logger.info(
-            "%s learns no label: a tenth of the documents is set aside for its probabilities and "
-            "thresholds, and nothing is lost by that",
-            settings.name,
-        )
-    elif not can_refit:
-        logger.info(
-            "%s cannot learn again: the tenth of the documents that is set aside for dev stays "
-            "unlearned; --dev gives it other documents",
+            "%s does not learn dev: the tenth of the documents that is set aside only tunes its "
+            "probabilities and thresholds; --dev gives it other documents",
             settings.name,
         )
     return can_refit

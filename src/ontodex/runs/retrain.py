@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from ontodex.corpora.field_mapping import NO_MAPPING
+from ontodex.corpora.label_names import match_labels
 from ontodex.corpora.open import open_mapped
 from ontodex.errors import RunError
 from ontodex.io.temporary import temporary_folder
-from ontodex.runs.documents import choose_mapping, match_labels
+from ontodex.runs.documents import choose_mapping
 from ontodex.runs.folder import load_config, write_manifest
 from ontodex.runs.migration import MIGRATION, map_labels, read_migration
 from ontodex.runs.recipe import train as train_system

@@ -7,10 +7,10 @@ predict   the ranking, the label sets and the standalone probabilities of a corp
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from ontodex.types.answers import (
 
 if TYPE_CHECKING:
     from ontodex.decide.decision import Decision
-    from ontodex.runs.index.job import IndexResult, Sources
+    from ontodex.runs.index.job import IndexOptions, IndexResult, Sources
 
 RANKS = 100  # depth of the rankings from which label sets and metrics are computed
 
@@ -100,7 +100,12 @@ class Run:
         return f"Run({str(self.folder)!r}, {self.settings.name}, {size})"
 
     def rank(self, corpus: Corpus, k: int = RANKS) -> Ranking:
-        """Return the k best labels of each document, most probable first."""
+        """Return the k best labels of each document, most probable first.
+
+        >>> ranking = run.rank(ontodex.open_corpus("test.jsonl"), 2)
+        >>> run.labels.name(int(ranking.columns[0, 0])), f"{ranking.probabilities[0, 0]:.2f}"
+        ('Fish', '0.67')
+        """
         return self.model.rank(corpus, k)
 
     def decide(self, corpus: Corpus, ranking: Ranking | None = None) -> Ranking:
@@ -108,6 +113,10 @@ class Run:
 
         A system that decides by itself predicts the set; for any other, the tuned decision rule
         takes it from the ranking. `ranking` saves ranking the corpus again.
+
+        >>> label_sets = run.decide(ontodex.open_corpus("test.jsonl"))
+        >>> [run.labels.ids[column] for column in label_sets.columns[0] if column >= 0]
+        ['fish', 'oak']
         """
         if isinstance(self.model, Decides):
             label_sets = self.model.decide(corpus)
@@ -184,7 +193,6 @@ class Run:
         >>> explanation.text[strongest.start : strongest.end]
         'trout'
         """
-        weigh_words = self._find_explainer(attention=attention)
         doc = _as_doc(document)
         corpus = Corpus.of([doc])
         warn_foreign(corpus, self.languages)
@@ -203,27 +211,28 @@ class Run:
             self.labels.ids[column],
             self.labels.name(column, self.find_tag(language)),
             probability,
-            weigh_words(doc, column),
+            self._weigh_words(doc, column, attention=attention),
             "" if is_learned else self._describe_missing(),
         )
 
-    def _find_explainer(self, *, attention: bool) -> Callable[[Doc, int], Sequence[Span]]:
-        """Return the function that weighs the words of a document for a column."""
+    def _weigh_words(self, doc: Doc, column: int, *, attention: bool) -> Sequence[Span]:
+        """Return the words of a document with their contributions to a column, or its attention."""
         name = self.settings.name
         if attention:
-            # Systems with label attention share this method and no class.
-            attend: Callable[[Doc, int], Sequence[Span]] | None
-            if (attend := getattr(self.model, "attend", None)) is not None:
-                return attend
-            raise RunError(
-                f"the labels of the system {name!r} attend to no words",
-                hint="leave out --attention to see what each word contributes",
-            )
-        if isinstance(self.model, Explains):
-            return self.model.explain
-        raise RunError(f"the system {name!r} cannot explain its answers")
+            spans = self.model.attend(doc, column) if isinstance(self.model, Explains) else None
+            if spans is None:
+                raise RunError(
+                    f"the labels of the system {name!r} attend to no words",
+                    hint="leave out --attention to see what each word contributes",
+                )
+            return spans
+        if not isinstance(self.model, Explains):
+            raise RunError(f"the system {name!r} cannot explain its answers")
+        return self.model.explain(doc, column)
 
-    def index(self, sources: Sources, out: str | Path, **options: Any) -> IndexResult:
+    def index(
+        self, sources: Sources, out: str | Path, **options: Unpack[IndexOptions]
+    ) -> IndexResult:
         """Index the documents of files and write the table or folder `out`; see `index_documents`.
 
         >>> run.index("test.jsonl", "indexed.csv", workers=1)
@@ -318,7 +327,12 @@ def suggest_in_context(
     threshold: float = 0.0,
     language: str | None = None,
 ) -> DocumentSuggestions:
-    """Return what `Run.suggest` returns, with the predictions behind it, for rendering."""
+    """Return what `Run.suggest` returns, with the predictions behind it, for rendering.
+
+    >>> found = ontodex.suggest_in_context(run, "Brown trout return to the stream.", limit=1)
+    >>> [one.name for one in found.shown], [one.name for one in found.candidates]
+    (['Fish'], ['Fish', 'Oak'])
+    """
     corpus, k = _as_corpus([document]), max(limit, RANKS)
     warn_foreign(corpus, run.languages)
     decides = isinstance(run.model, Decides)
@@ -334,7 +348,11 @@ def suggest_in_context(
 
 
 def explain_set(run: Run, document: str | Doc) -> SetAttention | None:
-    """Return the steps in which the system generated the label set; None where it has none."""
+    """Return the steps in which the system generated the label set; None where it has none.
+
+    >>> ontodex.explain_set(run, "Brown trout return to the stream.") is None
+    True
+    """
     if not isinstance(run.model, Decides):
         return None
     return run.model.explain_set(_as_doc(document))

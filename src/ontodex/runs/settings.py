@@ -111,7 +111,17 @@ def merge_keywords(
         own["train"] = own.pop("loop")
     if model is not None:
         own["name"] = model
-    return config.merge_tables(base, {**named, **({"model": own} if own else {})})
+    merged = config.merge_tables(base, {**named, **({"model": own} if own else {})})
+    return {name: write_paths(table) for name, table in merged.items()}
+
+
+def write_paths(value: Any) -> Any:
+    """Return a setting, or a table of settings, with text for each `Path`."""
+    if isinstance(value, Mapping):
+        return {key: write_paths(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [write_paths(inner) for inner in value]
+    return str(value) if isinstance(value, Path) else value
 
 
 def resolve(tables: Mapping[str, Any], *, names_old: bool = True) -> RunSettings:

@@ -37,7 +37,15 @@ class Setting:
 
 
 def find_settings(name: str) -> list[Setting]:
-    """Return the settings of a system, or of the tables [labels], [train] and [decide]."""
+    """Return the settings of a system, or of the tables [labels], [train] and [decide].
+
+    >>> for setting in ontodex.find_settings("semantic"):
+    ...     print(setting.name, setting.default, "-", setting.meaning)
+    encoder  - a folder, or hub:user/name
+    window 60 - words of a window
+    windows 10 - windows read of a document
+    background 500 - training documents over which similarities are standardised
+    """
     from ontodex.decide.config import DecideConfig
 
     tables = {"labels": LabelsConfig, "train": TrainConfig, "decide": DecideConfig}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ontodex.config import Table, merge_tables
 from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
+from ontodex.corpora.label_names import match_labels
 from ontodex.corpora.open import Documents, open_mapped
 from ontodex.corpora.split import set_aside
 from ontodex.errors import ConfigError, RunError
@@ -23,7 +24,7 @@ from ontodex.models.auto.rungs import make_rungs
 from ontodex.models.auto.search import Search
 from ontodex.models.auto.trials import TrialRunner, nest_settings
 from ontodex.ontology.open import read_ontology
-from ontodex.runs.documents import choose_mapping, match_labels
+from ontodex.runs.documents import choose_mapping
 from ontodex.runs.folder import is_finished, load_config, verify_folder
 from ontodex.runs.languages import find_corpus_languages
 from ontodex.runs.recipe import train as train_run

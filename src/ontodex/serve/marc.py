@@ -83,7 +83,7 @@ _KINDS = {"600": "1", "610": "2", "611": "3", "648": "4", "650": "0", "651": "5"
 
 @dataclass(frozen=True)
 class MarcOptions:
-    """How concepts are written.
+    """The form in which concepts are written.
 
     field     of concepts whose class decides none; 653 is for all concepts
     source    the code of their vocabulary; "" finds it by their ids

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def learn(
     run: Run | str | Path,
-    database: str = "decisions.sqlite",
+    database: str | Path = "decisions.sqlite",
     *,
     retrain: bool = False,
     train: str | Path | None = None,
@@ -48,7 +48,7 @@ def learn(
         return decisions.learn(folder, opened, device=device)
 
 
-def migrate_decisions(database: str, old: Run, migration: Migration) -> dict[str, int]:
+def migrate_decisions(database: str | Path, old: Run, migration: Migration) -> dict[str, int]:
     """Move the decisions and the queue of a vocabulary; return how many decisions moved, and how
     many could not. Those of other vocabularies stay. `old` is the run that was migrated."""
     with _open(database, purpose="moving decisions") as opened:
@@ -64,7 +64,7 @@ def migrate_decisions(database: str, old: Run, migration: Migration) -> dict[str
 
 
 @contextmanager
-def _open(location: str, *, purpose: str) -> Iterator[Database]:
+def _open(location: str | Path, *, purpose: str) -> Iterator[Database]:
     require("sqlalchemy", extra="serve", purpose=purpose)
     from ontodex.serve.database.database import Database
 

@@ -38,6 +38,10 @@ class Corpus:
 
     A corpus on disk is a folder with `docs.arrow` and `corpus.json` (kind, count, content key), and
     with the features that were prepared for it. `Corpus.of` makes a small corpus in memory.
+
+    >>> corpus = ontodex.Corpus.of([ontodex.Doc("1", {"text": "an oak"}, labels=("oak",))])
+    >>> corpus, [doc.text for doc in corpus], list(corpus.labels())
+    (Corpus(1 document), ['an oak'], [['oak']])
     """
 
     def __init__(
@@ -195,12 +199,12 @@ class Corpus:
             carries_text=self._carries_text and other._carries_text,
         )
 
-    def write_without_text(self, folder: Path) -> Corpus:
+    def write_without_text(self, folder: Path | str) -> Corpus:
         """Write ids, keywords, labels and features, but no text or metadata, to `folder`.
 
         The copy has the key of this corpus, so features prepared for this one are found for it.
         """
-        with replace_folder(folder) as temporary:
+        with replace_folder(Path(folder)) as temporary:
             with (
                 pa.OSFile(str(temporary / "docs.arrow"), "wb") as sink,
                 pa.ipc.new_file(sink, SCHEMA) as writer,

@@ -11,7 +11,13 @@ Kind = Literal["text", "sparse", "dense"]
 
 @dataclass(frozen=True, slots=True)
 class Doc:
-    """A document: text fields, or `features` as {index: value} (sparse) or a tuple (dense)."""
+    """A document: text fields, or `features` as {index: value} (sparse) or a tuple (dense).
+
+    >>> doc = ontodex.Doc("1", {"title": "Trout", "body": "Fish in a stream."}, labels=("fish",))
+    >>> print(doc.text)
+    Trout
+    Fish in a stream.
+    """
 
     id: str
     fields: Mapping[str, str] = field(default_factory=dict)

@@ -22,6 +22,10 @@ class LabelSpace:
     The first `n_seen` columns are the labels of the training documents, sorted by id. After them
     come the concepts of the ontology that no training document has (frequency 0), for systems that
     use names. In an updated run, later labels come last.
+
+    >>> labels = ontodex.LabelSpace.of(ontodex.open_corpus("train.jsonl"))
+    >>> labels.ids, labels.frequency.tolist(), labels.column["oak"]
+    (('fish', 'oak'), [20, 10], 1)
     """
 
     ids: tuple[str, ...]

@@ -18,6 +18,10 @@ class Ontology:
 
     `ontology.graph.build_ontology` makes one from records. It removes cycles and missing parents,
     and describes each removal in `problems`.
+
+    >>> ontology = ontodex.read_ontology("ontology.json")
+    >>> ontology.ids, "newt" in ontology, ontology.parents_of("newt")
+    (('animals', 'fish', 'oak', 'newt'), True, ['animals'])
     """
 
     ids: tuple[str, ...]

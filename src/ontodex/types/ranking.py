@@ -19,6 +19,10 @@ class Ranking:
 
     Rows with fewer than k labels end in column -1 with probability 0. Equal probabilities are
     ordered by column, so a ranking never depends on the batch it was computed in.
+
+    >>> ranking = run.rank(ontodex.open_corpus("test.jsonl"), 2)
+    >>> ranking.columns.shape, [run.labels.ids[column] for column in ranking.columns[0]]
+    ((6, 2), ['fish', 'oak'])
     """
 
     columns: NDArray[np.int32]

@@ -14,6 +14,7 @@ from torch import Tensor
 from ontodex.models.attentive_bert.config import AttentiveBertConfig
 from ontodex.models.attentive_bert.network import AttentiveBert
 from ontodex.models.attentive_bert.reader import PieceReader
+from ontodex.models.interface import Explains
 from ontodex.models.layers.packed import pack
 from ontodex.models.layers.ragged import Ragged
 from ontodex.models.network_training import compute_log_odds
@@ -25,7 +26,7 @@ from ontodex.types.loop_config import LoopConfig
 NAME_PIECES = 32  # pieces of a name that are read
 
 
-class AttentiveBertSystem(TextNetworkSystem):
+class AttentiveBertSystem(TextNetworkSystem, Explains):
     """Trains a pretrained encoder and its read-out together, each at its own learning rate."""
 
     Config = AttentiveBertConfig

@@ -35,7 +35,7 @@ from ontodex.models.auto.trials import TrialRunner
 from ontodex.models.consensus.members import FittedMember, read_member
 from ontodex.models.consensus.reranker import LabelCounts
 from ontodex.models.consensus.system import Consensus
-from ontodex.models.interface import Refits
+from ontodex.models.interface import Explains, Refits
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 from ontodex.types.answers import Illustration, Span
 
@@ -45,7 +45,7 @@ _RECORD = "auto.json"
 _OVERRUN = 0.1  # of the budget, for learning dev: a run that wastes it is the worse surprise
 
 
-class AutoSystem:
+class AutoSystem(Explains):
     """Search for the best systems within a budget, and join them."""
 
     Config: ClassVar[type[AutoConfig]] = AutoConfig

@@ -28,6 +28,7 @@ from ontodex.models.baselines.sparse_rows import (
     to_csr,
     weigh_spans,
 )
+from ontodex.models.interface import Explains
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 from ontodex.types.answers import Span
 
@@ -51,7 +52,7 @@ class _KernelJson(ModelJson):
     ridge: float
 
 
-class KernelSystem:
+class KernelSystem(Explains):
     """Kernel ridge regression; for corpora of up to some ten thousand documents."""
 
     Config = KernelConfig

@@ -40,6 +40,7 @@ from ontodex.models.baselines.sparse_rows import (
     to_csr,
     weigh_spans,
 )
+from ontodex.models.interface import Explains
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 from ontodex.types.answers import Span
 
@@ -80,7 +81,7 @@ class _KnnJson(ModelJson):
     chosen: _Chosen
 
 
-class KnnSystem:
+class KnnSystem(Explains):
     """k nearest neighbours on sparse features; new documents vote without training."""
 
     Config = KnnConfig

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ from ontodex.io.json_schema import read_table
 from ontodex.io.tensors import TensorSpec, load_tensors, save_tensors
 from ontodex.models.baselines.name_trie import ConceptNames, Ints, Spelling, Stem
 from ontodex.models.consensus.product_regression import ProductRegression
+from ontodex.models.interface import Explains
 from ontodex.ontology.graph import compute_depths
 from ontodex.types import Corpus, Doc, LabelSpace, Ontology, Ranking
 from ontodex.types.answers import Span
@@ -210,10 +211,10 @@ class _State:
     scorer: ProductRegression
 
 
-class LexicalSystem:
+class LexicalSystem(Explains):
     """Suggest the concepts whose names are in the text."""
 
-    Config = LexicalConfig
+    Config: ClassVar[type[LexicalConfig]] = LexicalConfig
 
     def __init__(self, config: LexicalConfig, *, device: str = "cpu") -> None:
         self.config = config

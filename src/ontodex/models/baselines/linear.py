@@ -40,6 +40,7 @@ from ontodex.models.baselines.sparse_rows import (
     weigh_spans,
 )
 from ontodex.models.baselines.weight_shards import join_shards, write_shard
+from ontodex.models.interface import Explains
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 from ontodex.types.answers import Span
 
@@ -75,7 +76,7 @@ class LinearConfig(LemmaConfig):
         check_seed(self)
 
 
-class LinearSystem:
+class LinearSystem(Explains):
     """One-vs-rest linear classifiers: the baseline of the networks."""
 
     Config = LinearConfig

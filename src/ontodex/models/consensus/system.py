@@ -98,7 +98,7 @@ class _ConsensusJson:
             raise ValueError(f"weights must be in [0, {MAX_WEIGHT:g}]")
 
 
-class Consensus:
+class Consensus(Explains):
     """Several runs combined into one ranking; explanations add up over the members."""
 
     Config: ClassVar[type[ConsensusConfig]] = ConsensusConfig

@@ -43,6 +43,7 @@ from ontodex.models.baselines.neighbours import (
 from ontodex.models.baselines.sparse_rows import CALIBRATION_RANKS, to_csr, weigh_spans
 from ontodex.models.dxml.clusters import ClusterIndex
 from ontodex.models.dxml.targets import Floats, average_label_vectors, whiten_vectors
+from ontodex.models.interface import Explains
 from ontodex.models.weights import SHARD_BYTES
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
 from ontodex.types.answers import Span
@@ -85,7 +86,7 @@ class _NeighbourJson(ModelJson):
     chosen: Choices
 
 
-class NeighbourSystem(ABC):
+class NeighbourSystem(Explains, ABC):
     """Document embeddings and their nearest neighbours; new documents join without training."""
 
     Config: ClassVar[type[NeighbourConfig]] = NeighbourConfig

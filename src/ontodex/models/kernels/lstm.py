@@ -66,9 +66,10 @@ def _forward(
 ):  # fmt: skip
     """Compute all steps of a few sequences.
 
-    gates (g, t, n, 2, 4d) are input products; with `keeps` the activations of i, f, g, o replace
-    them and c (g, 2, t, n, d) is written. weight (g, 2, d, 4d). h (g, t + 2, n, 2, d) starts as
-    zeros; its first and last place stay zero, so the states are shifted by one.
+    gates   (g, t, n, 2, 4d): input products; with `keeps` they become the activations of i, f, g, o
+    weight  (g, 2, d, 4d)
+    h       (g, t + 2, n, 2, d): states, shifted by one; the first and last place stay zero
+    c       (g, 2, t, n, d): cell states, written with `keeps`
     """
     which, is_backward = (tl.program_id(1) // 2).to(tl.int64), tl.program_id(1) % 2
     row = (tl.program_id(0) * rows + tl.arange(0, rows)).to(tl.int64)  # offsets may pass 2^31
@@ -120,9 +121,10 @@ def _backward(
 ):  # fmt: skip
     """Compute the gradients of all steps of a few sequences, from the last step to the first.
 
-    gates are activations; the gradients of the input products replace them, 0 at padding. weight
-    (g, 2, 4d, d). dh (g, t, n, 2, d) are gradients of the states, with the strides `by_level`,
-    `by_place` and `by_row`. back, dc (g, 2, n, d) are gradients from the step after.
+    gates     (g, t, n, 2, 4d): activations; the gradients of the input products replace them
+    weight    (g, 2, 4d, d)
+    dh        (g, t, n, 2, d): gradients of the states, with strides by_level, by_place and by_row
+    back, dc  (g, 2, n, d): gradients from the step after
     """
     which, is_backward = (tl.program_id(1) // 2).to(tl.int64), tl.program_id(1) % 2
     row = (tl.program_id(0) * rows + tl.arange(0, rows)).to(tl.int64)  # offsets may pass 2^31

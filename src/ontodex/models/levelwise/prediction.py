@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,6 +25,7 @@ from ontodex.models.levelwise.levels import Level
 from ontodex.models.levelwise.network import LevelNetworks
 from ontodex.models.levelwise.streams import Rows, Streams
 from ontodex.models.levelwise.thresholds import Thresholds
+from ontodex.models.network_training import autocast
 from ontodex.models.weights import load_network, save_network
 from ontodex.types import Ranking
 
@@ -103,11 +102,6 @@ class Batch:
             words = self._network.encode_words(index, self._data.words.pad(self._rows[inside]))
         logits: Tensor = self._network(index, words, sets)
         return logits.float()
-
-
-def autocast(device: torch.device) -> AbstractContextManager[Any]:
-    """Compute in bfloat16 on a GPU."""
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda")
 
 
 def predict(

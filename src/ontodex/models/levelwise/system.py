@@ -32,6 +32,7 @@ from ontodex.errors import ConfigError, UntrainedError
 from ontodex.features.tokens import check_fields, find_doc_spans
 from ontodex.io.files import write_text
 from ontodex.io.json_schema import load_json
+from ontodex.models.interface import Explains
 from ontodex.models.layers.ragged import Ragged
 from ontodex.models.levelwise import levels
 from ontodex.models.levelwise.cache_key import AFTER_PASS_1, AFTER_PASS_2, make_cache_key
@@ -82,7 +83,7 @@ from ontodex.types.answers import Illustration, PredictionResult, SetAttention, 
 logger = logging.getLogger(__name__)
 
 
-class Levelwise:
+class Levelwise(Explains):
     """The system: fits the networks of all levels, ranks labels, predicts and explains sets."""
 
     Config: ClassVar[type[Any]] = LevelwiseConfig

@@ -30,10 +30,10 @@ from ontodex.models.levelwise.config import LevelsConfig
 from ontodex.models.levelwise.levels import Level
 from ontodex.models.levelwise.network import LevelNetworks, PooledLevels, Tables
 from ontodex.models.levelwise.pass_data import Targets
-from ontodex.models.levelwise.prediction import Batch, autocast, predict
+from ontodex.models.levelwise.prediction import Batch, predict
 from ontodex.models.levelwise.stage_cache import Arrays
 from ontodex.models.levelwise.streams import Rows, Streams
-from ontodex.models.network_training import DEV_RANKS
+from ontodex.models.network_training import DEV_RANKS, autocast
 
 logger = logging.getLogger(__name__)
 

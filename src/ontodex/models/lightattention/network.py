@@ -47,10 +47,13 @@ class EncodedDocuments(NamedTuple):
 class TreeNetwork(nn.Module):
     """One encoder, and a scorer for each level below the root; the last scores the labels.
 
-    A subclass defines `score_path` (how the logit of a node and those above become probabilities),
-    `beams` (nodes of each inner level whose children are scored), `levels` (the scorers),
-    `encode_documents` (a batch as the reader pads it) and `explain_logit` (the contribution of each
-    token to the logit of a label, (n, t) for each stream of tokens that the reader has).
+    A subclass defines these attributes:
+
+    score_path        turns the logit of a node and those above it into probabilities
+    beams             nodes of each inner level whose children are scored
+    levels            the scorers
+    encode_documents  encodes a batch as the reader pads it
+    explain_logit     contribution of each token to the logit of a label: (n, t) for each stream
     """
 
     score_path: Callable[..., tuple[Tensor, Tensor]]

@@ -26,6 +26,7 @@ from ontodex.errors import UntrainedError
 from ontodex.features.tfidf import Tfidf, TfidfConfig
 from ontodex.features.tokens import Tokens
 from ontodex.models import weights
+from ontodex.models.interface import Explains
 from ontodex.models.layers.ragged import Ragged
 from ontodex.models.lightattention.config import LightAttentionConfig
 from ontodex.models.lightattention.network import (
@@ -61,7 +62,7 @@ from ontodex.types.answers import Span
 ROW_UPDATE_NODES = 50_000
 
 
-class TreeSystem:
+class TreeSystem(Explains):
     """A system of a network down a label tree, which explains a label by the contribution of each
     word to its logit. A subclass defines:
 

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ontodex.models.interface import Explains
 from ontodex.models.layers.ragged import Ragged
 from ontodex.models.network_training import autocast
 from ontodex.models.rankae.config import RankAEConfig
@@ -32,7 +33,7 @@ from ontodex.types import Corpus, Doc, LabelSpace
 from ontodex.types.answers import Span
 
 
-class LabelAutoencoderSystem(TextNetworkSystem):
+class LabelAutoencoderSystem(TextNetworkSystem, Explains):
     """An autoencoder of label sets: refitting and explanations.
 
     A subclass defines `get_networks` and `compute_loss`. `explain` uses gradients, `highlight` the

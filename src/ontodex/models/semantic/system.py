@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -33,6 +33,7 @@ from ontodex.features.word_pieces import WordPieces
 from ontodex.io.files import write_text
 from ontodex.io.json_schema import load_json
 from ontodex.io.tensors import TensorSpec, load_tensors, save_tensors
+from ontodex.models.interface import Explains
 from ontodex.models.layers.bert import Bert, BertConfig
 from ontodex.models.pretrained import (
     NEEDED_ENCODER,
@@ -77,11 +78,10 @@ class Passage(NamedTuple):
     text: str
 
 
-class SemanticSystem:
+class SemanticSystem(Explains):
     """Suggests concepts whose names mean what the text says."""
 
-    Config = SemanticConfig
-    learns_labels = False  # dev calibrates its probabilities
+    Config: ClassVar[type[SemanticConfig]] = SemanticConfig
 
     def __init__(self, config: SemanticConfig, *, device: str = "cpu") -> None:
         self.config, self.device = config, torch.device(device)

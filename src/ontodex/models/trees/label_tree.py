@@ -168,12 +168,3 @@ def build_binary_tree(order: Ints, depth: int) -> LabelTree:
 def build_label_vectors(features: csr_array, gold: csr_array) -> csr_array:
     """Return (labels, features): the sum of the features of a label's documents, of length 1."""
     return normalise_rows(csr_array(csr_array(gold.T).astype(np.float32) @ features))
-
-
-def compute_cohesion(vectors: csr_array, nodes: Ints) -> float:
-    """Return the mean cosine of labels with the centre of their node."""
-    n = len(nodes)
-    members = csr_array((np.ones(n, np.float32), (nodes, np.arange(n))))
-    sums = csr_array(members @ vectors)
-    # The cosines of a cluster's labels with their centre add up to the length of their sum.
-    return float(np.sqrt(csr_array(sums.multiply(sums)).sum(axis=1)).sum() / n)

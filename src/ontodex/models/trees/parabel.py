@@ -25,6 +25,7 @@ from ontodex.models.baselines.sparse_rows import (
     to_csr,
     weigh_spans,
 )
+from ontodex.models.interface import Explains
 from ontodex.models.trees import omikuji
 from ontodex.models.trees.beam_search import beam_search
 from ontodex.models.trees.forest import Forest
@@ -65,7 +66,7 @@ class BonsaiConfig(ParabelConfig):
     balanced: bool = False  # parts of equal size
 
 
-class ParabelSystem:
+class ParabelSystem(Explains):
     """Balanced binary label trees."""
 
     Config: ClassVar[type[ParabelConfig]] = ParabelConfig

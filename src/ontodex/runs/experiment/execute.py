@@ -46,6 +46,10 @@ def run_experiment(
 
     `root` is where the paths of corpora start, and `workers` the runs trained at the same time.
     `Results.text()` is the table.
+
+    >>> results = ontodex.run_experiment("experiment.toml", "runs/experiment")
+    >>> results.failures()
+    []
     """
     path, out, root = Path(file), Path(out), Path(root)
     plan = read_plan(path)

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.corpora.open import read_docs
@@ -48,6 +48,23 @@ BLOCK = 1_000  # documents; what a kill can cost each worker
 ENGINES = ("local", "ray")
 
 Sources = str | Path | Sequence[str | Path]
+
+
+class IndexOptions(TypedDict, total=False):
+    """The options of `index_documents`, by which `Run.index` passes them on."""
+
+    limit: int | None
+    threshold: float | None
+    language: str | None
+    block: int
+    workers: int | None
+    engine: str
+    gpus_per_worker: float
+    device: str
+    mapping: FieldMapping
+    to: str
+    merge: str | Path | None
+    since: datetime | None
 
 
 @dataclass(frozen=True)

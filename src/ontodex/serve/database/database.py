@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -67,8 +68,9 @@ class Database:
         self.id = id_  # names this database, because a run may learn from several
 
     @classmethod
-    def open(cls, location: str, *, create: bool = True) -> Database:
+    def open(cls, location: str | Path, *, create: bool = True) -> Database:
         """Open the database of a file or URL. A missing one is created if `create` is true."""
+        location = str(location)
         engine = connect(location)
         if not create:
             check_exists(engine.url)

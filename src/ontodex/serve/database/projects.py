@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
@@ -44,11 +45,11 @@ class Projects:
         found = self.find(vocabulary)
         if found is not None:
             return found
-        query = _select_project(vocabulary)
         with begin_alone(self._engine) as connection:
-            found = connection.execute(query).scalar()  # another replica may have been first
-            if found is not None:
-                return int(found)
+            # Another replica may have been first.
+            one = connection.execute(_select_project(vocabulary)).scalar()
+            if one is not None:
+                return int(one)
             row = {"vocabulary": vocabulary, "name": name, "time": get_time()}
             insert = projects.insert().values(row).returning(projects.c.id)
             return int(connection.execute(insert).scalar_one())
@@ -56,7 +57,8 @@ class Projects:
     def find(self, vocabulary: str) -> int | None:
         """Return the project of a vocabulary, by its digest; None if there is none."""
         with self._engine.begin() as connection:
-            return connection.execute(_select_project(vocabulary)).scalar()
+            found = connection.execute(_select_project(vocabulary)).scalar()
+        return None if found is None else int(found)
 
     def count_without_project(self) -> int:
         """Return how many documents of an older database belong to no project yet."""
@@ -146,7 +148,7 @@ class Projects:
             logger.warning("%d documents of an older database now belong to projects", len(numbers))
 
 
-def _select_project(vocabulary: str) -> sa.Select[tuple[int]]:
+def _select_project(vocabulary: str) -> sa.Select[Any]:
     return sa.select(projects.c.id).where(projects.c.vocabulary == vocabulary)
 
 
