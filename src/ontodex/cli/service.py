@@ -190,11 +190,10 @@ def migrate(
     ontodex migrate runs/parabel mesh2026.xml.gz --out runs/parabel-2026
     """
     from ontodex.render.migration import format_migration, make_migration_report
-    from ontodex.serve.offline import migrate_decisions
 
     before, now = ontodex.load(run).labels.ontology, ontodex.read_ontology(ontology)
     done = ontodex.migrate(run, now, out, train=train, device=device)
-    moved = migrate_decisions(database, run, done) if decisions else None
+    moved = ontodex.migrate_decisions(database, run, done) if decisions else None
     report = make_migration_report(
         done.diff,
         lost=done.lost,

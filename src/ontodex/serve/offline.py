@@ -48,9 +48,19 @@ def learn(
         return decisions.learn(folder, opened, device=device)
 
 
-def migrate_decisions(database: str | Path, old: Path, migration: Migration) -> dict[str, int]:
-    """Move the decisions and the queue of a vocabulary; return how many decisions moved, and how
-    many could not. `old` is the folder of the run that was migrated."""
+def migrate_decisions(
+    database: str | Path, old: Run | str | Path, migration: Migration
+) -> dict[str, int]:
+    """Move the decisions and the queue of a vocabulary to its newer version.
+
+    `old` is the run that was migrated. The answer has the numbers of decisions that moved, and of
+    those that could not.
+
+    >>> migration = ontodex.migrate("runs/floor", "newer.json", "runs/moved")
+    >>> ontodex.migrate_decisions("decisions.sqlite", "runs/floor", migration)
+    {'moved': 0, 'stuck': 0}
+    """
+    old = locate_run(old)
     with _open(database, purpose="moving decisions") as opened:
         if (old / "ontology.json").exists():
             folders = (old, migration.run.folder)
