@@ -96,7 +96,8 @@ EXAMPLES = [
     ontodex.Run.explain, ontodex.Run.index, ontodex.suggest_in_context, ontodex.explain_set,
     ontodex.evaluate, ontodex.compare, ontodex.export, ontodex.tune, ontodex.update,
     ontodex.list_versions, ontodex.restore_version, ontodex.migrate, ontodex.push, ontodex.pull,
-    ontodex.learn, ontodex.run_experiment, ontodex.OntodexClassifier,
+    ontodex.learn, ontodex.migrate_decisions, ontodex.save_consensus, ontodex.run_experiment,
+    ontodex.OntodexClassifier,
 ]  # fmt: skip
 
 
@@ -262,6 +263,14 @@ CALLS: dict[str, Callable[[Callable[[str], Any]], object]] = {
     "load": lambda path: ontodex.load(path("runs/floor")),
     "migrate": lambda path: ontodex.migrate(
         path("runs/floor"), path("ontology.json"), path("runs/new"), train=path("train.jsonl")
+    ),
+    "migrate_decisions": lambda path: ontodex.migrate_decisions(
+        path("decisions.sqlite"),
+        path("runs/floor"),
+        ontodex.migrate("runs/floor", "ontology.json", "runs/newest"),
+    ),
+    "save_consensus": lambda path: ontodex.save_consensus(
+        [path("runs/floor"), path("runs/knn")], path("runs/joined"), train=path("train.jsonl")
     ),
     "open_corpus": lambda path: ontodex.open_corpus(path("train.jsonl")),
     "pull": lambda path: ontodex.pull(path("./published"), path("runs/pulled")),

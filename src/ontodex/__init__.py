@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ontodex.models.advice import list_systems
     from ontodex.ontology.diff import OntologyDiff, compare_ontologies
     from ontodex.ontology.open import read_ontology
-    from ontodex.runs.compare import Comparison, compare
+    from ontodex.runs.compare import Comparison, compare, save_consensus
     from ontodex.runs.evaluate import evaluate
     from ontodex.runs.experiment.execute import run_experiment
     from ontodex.runs.export import export
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ontodex.runs.tune import tune
     from ontodex.runs.update import update
     from ontodex.runs.versions import list_versions, restore_version
-    from ontodex.serve.offline import learn
+    from ontodex.serve.offline import learn, migrate_decisions
     from ontodex.sklearn import OntodexClassifier
     from ontodex.types import Corpus, Doc, LabelSpace, Ontology, Ranking
     from ontodex.types.answers import (
@@ -86,6 +86,7 @@ _HOME = {
     "list_versions": "ontodex.runs.versions",
     "load": "ontodex.runs.run",
     "migrate": "ontodex.runs.migrate",
+    "migrate_decisions": "ontodex.serve.offline",
     "open_corpus": "ontodex.corpora.open",
     "prepare": "ontodex.runs.prepare",
     "pull": "ontodex.runs.hub",
@@ -93,6 +94,7 @@ _HOME = {
     "read_ontology": "ontodex.ontology.open",
     "restore_version": "ontodex.runs.versions",
     "run_experiment": "ontodex.runs.experiment.execute",
+    "save_consensus": "ontodex.runs.compare",
     "suggest_in_context": "ontodex.runs.run",
     "train": "ontodex.runs.recipe",
     "tune": "ontodex.runs.tune",
@@ -134,6 +136,7 @@ __all__ = [
     "list_versions",
     "load",
     "migrate",
+    "migrate_decisions",
     "open_corpus",
     "prepare",
     "pull",
@@ -141,6 +144,7 @@ __all__ = [
     "read_ontology",
     "restore_version",
     "run_experiment",
+    "save_consensus",
     "suggest_in_context",
     "train",
     "tune",

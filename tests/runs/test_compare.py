@@ -155,7 +155,7 @@ def test_metrics_equal_those_of_evaluate(folders):
 
 
 def test_a_saved_consensus_is_a_run_without_paths_of_this_machine(folders, tmp_path):
-    kept = save_consensus(folders, tmp_path / "both", train_corpus=TRAIN)
+    kept = save_consensus(folders, tmp_path / "both", train=TRAIN)
     added = compare(folders, TRAIN, consensus=True)
     again = compare([*folders, tmp_path / "both"], TRAIN)
     assert again.values["nDCG@5"] == pytest.approx(added.values["nDCG@5"])

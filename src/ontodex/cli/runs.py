@@ -243,8 +243,6 @@ def compare(
 
     ontodex compare runs/linear runs/parabel --corpus test.jsonl --consensus
     """
-    from ontodex.runs.compare import save_consensus
-
     if (out is None) != (train is None) or (out is not None and not consensus):
         raise ConfigError(
             "--out and --train go together, with --consensus",
@@ -252,7 +250,7 @@ def compare(
             "to compare only",
         )
     if out is not None and train is not None:
-        save_consensus(runs, out, train_corpus=train, dev=dev, device=device, mapping=mapping)
+        ontodex.save_consensus(runs, out, train=train, dev=dev, device=device, mapping=mapping)
         runs, consensus = [*runs, out], False
     found = ontodex.compare(runs, corpus, consensus=consensus, device=device, mapping=mapping)
     print_answer(found.to_dict(), as_json, found.text)

@@ -190,11 +190,10 @@ def migrate(
     ontodex migrate runs/parabel mesh2026.xml.gz --out runs/parabel-2026
     """
     from ontodex.render.migration import format_migration, make_migration_report
-    from ontodex.serve.offline import migrate_decisions
 
     old, now = ontodex.load(run), ontodex.read_ontology(ontology)
     done = ontodex.migrate(old, now, out, train=train, device=device)
-    moved = migrate_decisions(database, old, done) if decisions else None
+    moved = ontodex.migrate_decisions(database, old, done) if decisions else None
     report = make_migration_report(
         done.diff,
         lost=done.lost,

@@ -49,8 +49,8 @@ from ontodex.io.counts import format_count
 from ontodex.models.consensus.system import Consensus
 from ontodex.runs.documents import open_documents
 from ontodex.runs.languages import describe_foreign
-from ontodex.runs.recipe import train
-from ontodex.runs.run import Run, load, predict
+from ontodex.runs.recipe import train as train_run
+from ontodex.runs.run import Run, load, locate_run, predict
 from ontodex.runs.settings import resolve
 from ontodex.types import Corpus, LabelSpace, Ranking
 
@@ -186,32 +186,35 @@ def compare(
 
 
 def _load_runs(runs: Sequence[Run | str | Path], device: str) -> dict[str, Run]:
-    folders = [run.folder if isinstance(run, Run) else Path(run) for run in runs]
-    names = _name_runs(folders)
+    names = _name_runs([locate_run(run) for run in runs])
     loaded = (run if isinstance(run, Run) else load(run, device=device) for run in runs)
     return dict(zip(names, loaded, strict=True))
 
 
 def save_consensus(
-    folders: Sequence[Path],
-    out: Path,
+    runs: Sequence[Run | str | Path],
+    out: str | Path,
     *,
-    train_corpus: str | Path | Corpus,
-    dev: str | Path | Corpus | None = None,
+    train: Documents,
+    dev: Documents | None = None,
     device: str = "auto",
     mapping: FieldMapping = NO_MAPPING,
 ) -> Run:
-    """Save the consensus of runs as a run folder.
+    """Write the consensus of runs to the run folder `out`, and return the run.
 
     Label frequencies come from the training corpus; thresholds are tuned on dev (a tenth of the
     training corpus when there is none).
+
+    >>> ontodex.save_consensus(["runs/floor", "runs/linear"], "runs/both", train="train.jsonl")
+    Run('runs/both', consensus, 4 labels)
     """
+    folders = [locate_run(run) for run in runs]
     ontologies = (load(folder, device="cpu").labels.ontology for folder in folders)
     ontology = next((found for found in ontologies if found is not None), None)
-    return train(
+    return train_run(
         "consensus",
         members=[str(folder) for folder in folders],
-        train=train_corpus,
+        train=train,
         dev=dev,
         ontology=ontology,
         out=out,

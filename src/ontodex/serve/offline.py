@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ontodex.errors import ConfigError, require
 from ontodex.runs.migrate import Migration
-from ontodex.runs.run import Run, locate_run
+from ontodex.runs.run import Run, load, locate_run
 from ontodex.runs.vocabulary import get_vocabulary_key
 
 if TYPE_CHECKING:
@@ -48,9 +48,19 @@ def learn(
         return decisions.learn(folder, opened, device=device)
 
 
-def migrate_decisions(database: str | Path, old: Run, migration: Migration) -> dict[str, int]:
-    """Move the decisions and the queue of a vocabulary; return how many decisions moved, and how
-    many could not. Those of other vocabularies stay. `old` is the run that was migrated."""
+def migrate_decisions(
+    database: str | Path, old: Run | str | Path, migration: Migration
+) -> dict[str, int]:
+    """Move the decisions and the queue of a vocabulary to its newer version.
+
+    `old` is the run that was migrated. The answer has the numbers of decisions that moved, and of
+    those that could not. Those of other vocabularies stay.
+
+    >>> migration = ontodex.migrate("runs/floor", "newer.json", "runs/moved")
+    >>> ontodex.migrate_decisions("decisions.sqlite", "runs/floor", migration)
+    {'moved': 0, 'stuck': 0}
+    """
+    old = old if isinstance(old, Run) else load(old)
     with _open(database, purpose="moving decisions") as opened:
         from ontodex.serve.decided_documents import find_project
 
