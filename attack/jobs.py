@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 # Times and paths in them differ from run to run.
-VARIABLE = ("manifest.json", "log.jsonl", "clock.json")
+VARIABLE = ("manifest.json", "log.jsonl", "clock.json", "README.md")
 # Plans of jobs: written before the outputs, and again when these are complete.
 PLANS = ("prepared.json", "out.csv.job.json")
 SMALL = {

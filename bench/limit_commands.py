@@ -20,6 +20,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ontodex.corpora.open import read_docs
+from ontodex.serve.database.database import Database
+from ontodex.serve.database.tables import NewDecision
+
 N_LABELS, N_WORDS = 1_000, 20_000
 
 
@@ -69,8 +73,29 @@ def list_commands(model: str) -> list[str]:
         "evaluate run dev.jsonl",
         "index run docs.jsonl out.csv",
         "update run dev.jsonl",
+        "learn run --database decisions.sqlite",
+        "learn run --database decisions.sqlite --retrain",
+        "migrate run concepts.json --out newer",
+        "tune run --train docs.jsonl --budget 10s --out tuned",
+        "auto --train docs.jsonl --dev dev.jsonl --system knn --budget 20s --out best",
+        "train --model linear --train docs.jsonl --dev dev.jsonl --out linear",
+        "export linear exported",
+        "push run ./pushed",
         "ontology show concepts.json c1",
+        "ontology diff concepts.json concepts.json",
     ]
+
+
+def write_decisions(folder: Path) -> None:
+    """Store the dev documents as a curator has decided them: each label accepted, all done."""
+    docs = list(read_docs(folder / "dev.jsonl"))
+    database = Database.open(str(folder / "decisions.sqlite"))
+    numbers = database.add_documents(docs, batch="dev", user="curator")
+    for number, doc in zip(numbers, docs, strict=True):
+        decided = [NewDecision(number, label, "accept") for label in doc.labels]
+        database.write_decisions(decided, user="curator")
+        database.set_state(number, "done", user="curator")
+    database.close()
 
 
 def main() -> None:
@@ -88,6 +113,7 @@ def main() -> None:
             write_concepts(
                 folder / "concepts.json", max(N_LABELS, arguments.concepts * n_docs // 10)
             )
+            write_decisions(folder)
             for command in list_commands(arguments.model):
                 seconds, mib = measure(command.split(), folder)
                 costs.setdefault(command, []).append(f"{seconds:.1f} s, {mib:,.0f} MiB")

@@ -85,8 +85,9 @@ def test_set_wins_over_the_file(tmp_path):
     assert tables == {"model": {"hidden": 2, "dropout": 0.2}}
 
 
-def test_a_file_that_is_not_toml_is_named(tmp_path):
-    (tmp_path / "c.toml").write_text("[model\n")
+@pytest.mark.parametrize("text", ["[model\n", "[model]\nhidden = " + "9" * 5000])
+def test_a_file_that_is_not_toml_is_named(text, tmp_path):
+    (tmp_path / "c.toml").write_text(text)
     with pytest.raises(ConfigError, match=r"c\.toml: not TOML"):
         config.read(tmp_path / "c.toml")
 

@@ -48,7 +48,7 @@ def read(path: Path | None, overrides: Sequence[str] = ()) -> Table:
             tables = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except ValueError as error:  # also a number of thousands of digits
             raise ConfigError(f"{path}: not TOML ({error})") from error
         except RecursionError as error:
             raise ConfigError(f"{path}: arrays or tables are nested too deeply") from error
@@ -80,7 +80,7 @@ def _apply(tables: Table, override: str) -> None:
         )
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         value = text.strip()
     for step in path:
         tables = tables.setdefault(step, {})

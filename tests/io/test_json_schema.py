@@ -76,11 +76,20 @@ def test_a_file_that_does_not_match_is_refused_with_the_place(tmp_path, change, 
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[1e400]", "[" * 100_000, '{"a":' * 60 + "1" + "}" * 60, '"\\ud8', "9" * 5000]
-)
+    "text",
+    ["", "{", "[1e400]", "[" * 100_000, '{"a":' * 60 + "1" + "}" * 60, '"\\ud8', "9" * 5000,
+     '["\\ud800"]', '{"\\uDFFF": 1}', '"\\ude00\\ud83d"'],
+)  # fmt: skip
 def test_text_that_is_no_bounded_json_is_refused(tmp_path, text):
     with pytest.raises(RunError, match=r"a\.json: "):
         read_json(write(tmp_path / "a.json", text))
+
+
+def test_whole_surrogate_pairs_are_read(tmp_path):
+    assert read_json(write(tmp_path / "a.json", '["\\ud83d\\ude00", "\\\\ud800"]')) == [
+        "😀",
+        "\\ud800",
+    ]
 
 
 def test_bytes_that_are_not_utf_8_and_missing_files_are_refused(tmp_path):

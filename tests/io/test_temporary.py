@@ -14,7 +14,13 @@ import pytest
 
 from ontodex.io import temporary
 from ontodex.io.files import open_atomic, replace_folder, write_text
-from ontodex.io.temporary import clear_leftovers, remove_leftovers, temporary_folder
+from ontodex.io.temporary import (
+    clear_leftovers,
+    find_target_name,
+    remove_leftovers,
+    temporary_folder,
+    temporary_name,
+)
 
 WRITER = """
 import sys
@@ -164,3 +170,10 @@ def test_a_killed_training_of_trees_leaves_nothing_in_the_temporary_folder(tmp_p
         child.kill()
     assert not list(system.iterdir())
     assert tempfile.gettempdir() != str(system)
+
+
+def test_the_name_of_the_target_is_found_again(tmp_path):
+    target = tmp_path / "run.v2"
+    assert find_target_name(target) == "run.v2"
+    assert find_target_name(temporary_name(target)) == "run.v2"
+    assert find_target_name(temporary_name(temporary_name(target))) == "run.v2"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,30 @@ def test_a_file_that_the_manifest_does_not_name_is_refused(copy):
 def test_a_link_inside_a_run_is_refused(copy):
     (copy / "model" / "link").symlink_to("/etc/hostname")
     with pytest.raises(RunError, match="link"):
+        load(copy)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "labels.tsv", "log.jsonl", "model/README.md"])
+def test_a_pipe_or_a_link_is_refused_before_anything_is_read(copy, name):
+    """Reading a pipe waits for ever, and /dev/zero fills the memory. Some have no digest."""
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["files"].pop(name, None)
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    (copy / name).unlink(missing_ok=True)
+    os.mkfifo(copy / name)
+    with pytest.raises(RunError, match="not a regular file"):
+        load(copy)
+    (copy / name).unlink()
+    (copy / name).symlink_to("/dev/zero")
+    with pytest.raises(RunError, match="links inside"):
+        load(copy)
+
+
+def test_a_file_with_a_name_that_no_disk_takes_is_missing(copy):
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["files"]["a" * 300 + ".json"] = "0" * 64
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(RunError, match="missing from the run folder"):
         load(copy)
 
 

@@ -62,6 +62,7 @@ def best(run, text):
 def test_labels_go_to_their_successors(old, tmp_path):
     done = migrate(tmp_path / "old", NEW, tmp_path / "new")
     run = done.run
+    assert "\n# new\n" in (run.folder / "README.md").read_text()
     assert best(run, "old oak trees stand in the forest") == ["oak-2026"]
     assert best(run, "a whale sings in the ocean") == ["fish"]
     assert best(run, "trout swim in the cold stream") == ["fish"]

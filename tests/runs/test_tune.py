@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -54,3 +56,14 @@ def test_what_cannot_be_tuned_is_refused_before_any_work(start, corpus, tmp_path
     ontodex.train("popularity", train=corpus, out=floor)
     with pytest.raises(ConfigError, match="no settings to tune for the system 'popularity'"):
         tune(floor, tmp_path / "out", train=corpus)
+
+
+def test_what_a_kill_left_of_a_finished_search_is_put_in_order(start, corpus, tmp_path):
+    out = shutil.copytree(start, tmp_path / "out[1]")
+    work = tmp_path / ".out[1].tune-0123456789ab"
+    (work / "trial").mkdir(parents=True)
+    (work / "tune.html").write_text("what was tried")
+    with pytest.raises(RunError, match="holds a finished run"):
+        tune(start, out, train=corpus)
+    assert (out / "tune.html").read_text() == "what was tried"
+    assert not work.exists()

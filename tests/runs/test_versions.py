@@ -10,7 +10,14 @@ from ontodex.errors import RunError
 from ontodex.runs.recipe import train
 from ontodex.runs.run import load
 from ontodex.runs.update import update
-from ontodex.runs.versions import KEPT, list_versions, name_version, replace_run, restore_version
+from ontodex.runs.versions import (
+    KEPT,
+    format_time,
+    list_versions,
+    name_version,
+    replace_run,
+    restore_version,
+)
 from ontodex.types import Corpus, Doc
 
 
@@ -72,3 +79,14 @@ def test_a_run_that_changed_meanwhile_is_not_replaced(run):
         shutil.copytree(run, new, dirs_exist_ok=True)
         update(run, make_docs("oak"))
     assert read_labels(run) == {"fish", "oak"}
+
+
+def test_a_time_that_no_date_can_name_is_the_nearest():
+    times = {
+        1.5: "1970-01-01T00:00:01",
+        -(2**40): "1970-01-01T00:00:00",
+        2**40: "9999-12-31T23:59:59",
+    }
+    assert {second: format_time(second) for second in times} == {
+        second: f"{time}+00:00" for second, time in times.items()
+    }

@@ -16,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -27,6 +28,7 @@ from ontodex.errors import RunError
 
 T = TypeVar("T")
 
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # an escape of one half of a pair, or of both
 MAX_DEPTH = 50  # of lists and objects inside each other
 _LARGEST = 2**63
 _HINT = "copy the run folder again, or train again"
@@ -41,11 +43,14 @@ def load_json(path: Path, cls: type[T]) -> T:
 def read_json(path: Path) -> Any:
     """Return the value of a JSON file whose fields are not declared.
 
-    Numbers are finite and fit into 64 bits, and lists and objects are nested at most `MAX_DEPTH`
-    deep, so that no later step fails because of them.
+    Numbers are finite and fit into 64 bits, texts have no half of a surrogate pair, and lists and
+    objects are nested at most `MAX_DEPTH` deep, so that no later step fails because of them.
     """
     try:
-        value = json.loads(path.read_bytes().decode("utf-8"), parse_constant=_refuse_constant)
+        text = path.read_bytes().decode("utf-8")
+        value = json.loads(text, parse_constant=_refuse_constant)
+        if _SURROGATE.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
     except (OSError, ValueError) as error:
         raise RunError(f"{path}: cannot be read as JSON ({error})", hint=_HINT) from error
     except RecursionError:

@@ -55,6 +55,14 @@ def temporary_name(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
 
 
+def find_target_name(path: Path) -> str:
+    """Return the name that a file or folder will have; one that is not temporary has it already."""
+    name = path.name
+    while found := _FORM.fullmatch(name):
+        name = found["target"]
+    return name
+
+
 def remove_leftovers(path: Path) -> None:
     """Remove the temporary files that killed processes left for one target."""
     _remove_abandoned(path.parent, _list_temporary(path.parent)[path.name])

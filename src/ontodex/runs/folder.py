@@ -35,6 +35,7 @@ _HINT = "copy the run folder again, or train again"
 OLDEST_FORMAT = 1
 # Evaluations and logs are written after training; they may change without changing the model.
 UNTRUSTED = {"manifest.json", "metrics.json", "report.html", "log.jsonl", "README.md"}
+MAX_NAME = 200  # characters of the path of a file inside the folder
 SUFFIXES = {".safetensors", ".json", ".tsv", ".txt", ".toml", ".html", ".jsonl", ".npy", ".png"}
 
 
@@ -154,6 +155,7 @@ def verify_folder(folder: Path) -> dict[str, Any]:
             f"{folder}: no manifest.json, so this is not a finished run",
             hint="start the same `ontodex train ... --out` again: it continues where it stopped",
         )
+    _refuse_special_files(folder)
     manifest = read_table(folder / "manifest.json")
     facts = {name: value for name, value in manifest.items() if name in _FACTS}
     known = parse_record(_Manifest, facts, f"{folder / 'manifest.json'}: damaged")
@@ -167,14 +169,21 @@ def verify_folder(folder: Path) -> dict[str, Any]:
     for name, expected in files.items():
         _verify_file(folder, name, expected)
     for path in folder.rglob("*"):
-        if path.is_symlink():
-            raise RunError(
-                f"{path}: links inside a run folder are refused", hint="copy the file itself"
-            )
         trusted = str(path.relative_to(folder)) in files or path.name in UNTRUSTED
         if path.is_file() and not trusted and path.parent != folder:
             raise RunError(f"{path}: not in the manifest of this run", hint="remove it")
     return manifest
+
+
+def _refuse_special_files(folder: Path) -> None:
+    """Refuse links, pipes and devices before any file is read: reading one may never end."""
+    for path in folder.rglob("*"):
+        if path.is_symlink():
+            raise RunError(
+                f"{path}: links inside a run folder are refused", hint="copy the file itself"
+            )
+        if not (path.is_file() or path.is_dir()):
+            raise RunError(f"{path}: is not a regular file", hint="remove it")
 
 
 def check_training_facts(folder: Path, manifest: Mapping[str, Any]) -> None:
@@ -189,8 +198,10 @@ def _verify_file(folder: Path, name: str, expected: str) -> None:
     is_outside = "\0" in name or ".." in Path(name).parts or Path(name).is_absolute()
     if is_outside or path.suffix not in SUFFIXES:
         raise RunError(f"{folder}/manifest.json names {name!r}, which no run contains")
-    if not path.is_file() or path.is_symlink():
-        raise RunError(f"{path}: missing from the run folder", hint="copy the whole folder again")
+    if len(name) > MAX_NAME or not path.is_file():
+        raise RunError(
+            f"{str(path)[:500]}: missing from the run folder", hint="copy the whole folder again"
+        )
     seen = hash_file(path)
     if seen != expected:
         raise RunError(

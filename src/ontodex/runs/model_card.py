@@ -16,6 +16,7 @@ from ontodex.io.counts import format_count
 from ontodex.io.files import write_text
 from ontodex.io.hub import ORIGIN
 from ontodex.io.json_schema import read_table
+from ontodex.io.temporary import find_target_name
 from ontodex.runs.folder import load_config
 
 CARD = "README.md"
@@ -42,7 +43,7 @@ def write_model_card(folder: Path, about: Mapping[str, Any], repository: str = "
     }
     # JSON values are YAML too.
     head = [f"{key}: {json.dumps(value)}" for key, value in facts.items()]
-    name = repository.rpartition("/")[2] or folder.resolve().name
+    name = repository.rpartition("/")[2] or find_target_name(folder.resolve())
     parts = [_FIRST_LINES, *head, "---", "", f"# {name}", "", _describe(folder, about, model), ""]
     parts += _list_data(about, is_published=bool(repository))
     parts += _list_encoders(folder / "model")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import shutil
+from glob import escape
 from pathlib import Path
 
 from ontodex.config import Table, merge_tables
@@ -34,6 +35,8 @@ from ontodex.types import Corpus, LabelSpace, Ontology
 
 logger = logging.getLogger(__name__)
 
+PAGE = "tune.html"  # what was tried, in the run folder
+
 
 def tune(
     run: Run | str | Path,
@@ -59,6 +62,7 @@ def tune(
     clock = _read_budget(budget)
     about = verify_folder(run)
     if is_finished(out):
+        _clear_work(out)
         raise RunError(f"{out}: holds a finished run", hint="choose another --out")
     tables = load_config(run)
     name, start = _read_start(tables)
@@ -79,7 +83,7 @@ def tune(
     search = Search(runner, rungs, clock, documents=len(fitted) + len(held_out), final_fits=2)
     best = halve(search, name, list_configurations(start, alternatives, seed=seed))
     logger.info("chosen: %s, nDCG@5 %.2f on %s", best.name, 100 * best.ndcg, best.rung)
-    page = make_tuning_page(search.trials, best)
+    write_text(work / PAGE, make_tuning_page(search.trials, best))
     trained = train_run(
         train=corpus,
         dev=dev,
@@ -89,9 +93,16 @@ def tune(
         mapping=mapping,
         config=merge_tables(tables, {"model": nest_settings(best.settings)}),
     )
-    write_text(out / "tune.html", page)
-    shutil.rmtree(work, ignore_errors=True)
+    _clear_work(out)
     return trained
+
+
+def _clear_work(out: Path) -> None:
+    """Put the page beside the finished run and remove the trials, also those of a killed search."""
+    for work in out.parent.glob(f".{escape(out.name)}.tune-*"):
+        if (work / PAGE).exists():
+            write_text(out / PAGE, (work / PAGE).read_text(encoding="utf-8"))
+        shutil.rmtree(work)
 
 
 def _list_alternatives(name: str, corpus: Corpus, languages: tuple[str, ...]) -> Alternatives:

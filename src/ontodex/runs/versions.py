@@ -25,6 +25,7 @@ from ontodex.runs.run import Run, locate_run
 
 KEPT = 3  # earlier versions
 NAME_LENGTH = 12
+_LAST_SECOND = 253_402_300_799  # of the year 9999, which a date can still name
 
 
 @dataclass(frozen=True)
@@ -147,5 +148,11 @@ def _list_folders(folder: Path) -> list[Path]:
 
 
 def _describe(folder: Path, name: str, *, is_current: bool = False) -> Version:
-    written = datetime.fromtimestamp((folder / "manifest.json").stat().st_mtime, UTC)
-    return Version(name, folder, written.isoformat(timespec="seconds"), is_current)
+    written = format_time((folder / "manifest.json").stat().st_mtime)
+    return Version(name, folder, written, is_current)
+
+
+def format_time(seconds: float) -> str:
+    """Return the time of a file; one that no date can name becomes the nearest that it can."""
+    bounded = min(max(seconds, 0), _LAST_SECOND)
+    return datetime.fromtimestamp(bounded, UTC).isoformat(timespec="seconds")
