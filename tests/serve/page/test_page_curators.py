@@ -96,7 +96,9 @@ class CountedActions:
         self.act("#search", "/")
         self.ada.page.keyboard.type(name)
         self.n += 1
-        self.act("#hits [role=option]", "Enter")
+        found = f"#hits [role=option]:has-text('{name}')"
+        self.ada.sees(found)
+        self.act(found, "Enter")
 
 
 @pytest.fixture(scope="module")
