@@ -205,6 +205,32 @@ def test_another_language_of_the_names_changes_terms_tree_and_meaning(browse, wa
     ada.wait_for("() => document.querySelector('#terms ul').textContent.includes('Oaks')")
 
 
+def test_a_text_in_another_language_is_warned_of_in_the_language_of_the_page(browse, waters):
+    ada = browse(waters)
+    ada.page.select_option("#interface", "de")
+    ada.sees("html[lang=de]")
+    ada.paste(text="Järvessä on kaloja ja ne ovat myös tärkeitä, mutta se ei ole kaikki.")
+    warning = ada.page.inner_text("#warnings")
+    assert warning.startswith("Wahrscheinliche Sprache des Textes: Finnisch.")
+    ada.page.click("#new")
+    ada.paste(text="trout swim in the cold lake")
+    assert ada.page.inner_text("#warnings") == ""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_list_of_keys_scrolls_inside_its_dialog(browse, waters, width):
+    ada = browse(waters, width=width)
+    ada.page.evaluate("document.activeElement.blur()")
+    ada.press("?")
+    ada.sees("#keys[open]")
+    box, button = (ada.page.locator(each).bounding_box() for each in ("#keys .scroll", "#keys-on"))
+    rows = ada.page.evaluate(
+        "() => getComputedStyle(document.querySelector('#keys .scroll')).overflowY"
+    )
+    assert rows == "auto"
+    assert box["y"] + box["height"] <= button["y"], "the rows do not lie over the button below"
+
+
 def test_buttons_undo_copy_and_remove(browse, waters):
     ada = browse(waters)
     ada.page.context.grant_permissions(["clipboard-read", "clipboard-write"])

@@ -13,7 +13,7 @@ import numpy as np
 
 from ontodex.decide import constraints
 from ontodex.errors import DataError
-from ontodex.features.languages import name_language
+from ontodex.features.languages import find_foreign_language, name_language
 from ontodex.io.files import hash_file
 from ontodex.models.interface import Decides, Describes, Explains, Updates
 from ontodex.ontology.related import find_ancestors, find_more_specific, find_other_parents
@@ -105,6 +105,10 @@ class RunView:
         """Return what a reader of the suggestions for these documents should know."""
         warning = describe_foreign(Corpus.of(docs), get_languages(self.metadata.about))
         return [warning] if warning else []
+
+    def find_foreign_language(self, doc: Doc) -> str:
+        """Return the code of a document's language if the run was not trained on it, else ""."""
+        return find_foreign_language(doc.text, get_languages(self.metadata.about))
 
     def _constrain(
         self, result: PredictionResult, include: list[int], exclude: list[int]
