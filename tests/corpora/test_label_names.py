@@ -48,9 +48,7 @@ def test_names_of_no_concept_or_of_several_are_kept_and_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     assert labels_of("PEOPLE", "Snow") == ("PEOPLE", "Snow")
-    expected = (
-        "2 labels: 0 are ids, 0 matched by name or notation, 1 ambiguous ('PEOPLE'), 1 unknown"
-    )
+    expected = "2 labels: 0 ids, 0 matched by name or notation, 1 ambiguous ('PEOPLE'), 1 unknown"
     assert f"{expected} ('Snow')" in caplog.text
 
 

@@ -99,7 +99,7 @@ def test_a_scanned_pdf_is_named_as_such(tmp_path: Path) -> None:
 def test_single_scanned_pages_are_warned_of(tmp_path: Path, caplog) -> None:
     path = make_pdf(tmp_path / "a.pdf", [BODY, [], []], image=True)
     assert read_pdf(path, 10_000)[1].startswith("Trout return")
-    assert "2 of 3 pages have no text layer and look scanned" in caplog.text
+    assert "without a text layer, and probably scanned: 2 of 3 pages" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -158,5 +158,5 @@ def test_without_label_sets_and_replicates_there_are_only_ranking_metrics(case):
 
 def test_a_corpus_without_any_labels_is_an_error_that_says_so(rank, truth):
     labels = LabelSpace(("a",), np.array([1]), 1)
-    with pytest.raises(DataError, match="none of the 2 documents has a label"):
+    with pytest.raises(DataError, match=r"no document \(of 2\) has a label"):
         evaluate(truth([], [], n=1), rank([0], [0]), None, labels)

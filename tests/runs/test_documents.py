@@ -101,9 +101,7 @@ def test_what_was_matched_is_reported(place: Path, caplog: pytest.LogCaptureFixt
             mapping=MAPPING,
         )
     assert "read 17 documents with 25 labels" in caplog.text
-    expected = (
-        "25 labels: 0 are ids, 24 matched by name or notation, 0 ambiguous, 1 unknown ('Newts')"
-    )
+    expected = "25 labels: 0 ids, 24 matched by name or notation, 0 ambiguous, 1 unknown ('Newts')"
     assert expected in caplog.text
 
 

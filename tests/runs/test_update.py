@@ -128,7 +128,7 @@ def test_documents_without_labels_are_left_out_with_a_warning(run, tmp_path, cap
     jsonl.write(Corpus.of([*NEW, *bare]), tmp_path / "new.jsonl")
     before = load(run).model.gold.shape[0]
     done = CliRunner().invoke(app, ["update", str(run), str(tmp_path / "new.jsonl")])
-    assert "3 of 12 new documents have no label and are left out" in caplog.text
+    assert "left out, because they have no label: 3 of 12 new documents" in caplog.text
     assert "9 documents and 1 new label added" in done.output
     assert load(run).n_updated == 9
     assert load(run).model.gold.shape[0] == before + 9
@@ -138,7 +138,10 @@ def test_new_labels_outside_the_ontology_are_warned_of(tmp_path, caplog):
     ontology = build_ontology([Concept(topic) for topic in (*TOPICS, "rain")])
     train(config=KNN, out=tmp_path / "run", train=corpus(), ontology=ontology)
     update(tmp_path / "run", NEW)
-    assert "1 of the 2 labels of the new documents are not in the ontology ('fire'" in caplog.text
+    assert (
+        "labels of the new documents that are not in the ontology: 1 of 2 ('fire' is one)"
+        in caplog.text
+    )
     caplog.clear()
     update(tmp_path / "run", Corpus.of([Doc("r", {"text": "drops"}, labels=("rain",))]))
     assert not caplog.text

@@ -51,7 +51,10 @@ class MatchReport:
 
     def describe(self) -> str:
         """Return the counts as a sentence, with examples of what was not matched."""
-        parts = [f"{self.n_ids:,} are ids", f"{self.matched.total():,} matched by name or notation"]
+        parts = [
+            format_count(self.n_ids, "id"),
+            f"{self.matched.total():,} matched by name or notation",
+        ]
         for word, labels in (("ambiguous", self.ambiguous), ("unknown", self.unknown)):
             examples = ", ".join(map(repr, list_examples(labels)))
             parts.append(f"{labels.total():,} {word}" + (f" ({examples})" if examples else ""))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ontodex.errors import DataError, require
+from ontodex.io.counts import format_count
 
 logger = logging.getLogger(__name__)
 
@@ -75,10 +76,10 @@ def _check_text_layer(reader: Any, pages: Sequence[str]) -> None:
         raise DataError(_SCANNED)
     if scanned:
         logger.warning(
-            "%s of %s pages have no text layer and look scanned: their text is missing; run OCR "
-            "first, for example with ocrmypdf",
+            "without a text layer, and probably scanned: %s of %s; the text there is missing; run "
+            "OCR first, for example with ocrmypdf",
             f"{len(scanned):,}",
-            f"{len(pages):,}",
+            format_count(len(pages), "page"),
         )
 
 

@@ -88,7 +88,8 @@ class Metrics:
         counted = format_count(self.documents, "document")
         yield f"{counted} counted, {self.without_gold:,} without labels; in percent"
         if self.unknown_labels:
-            yield f"{self.unknown_labels:,} of {self.labels:,} true labels are unknown here"
+            total = format_count(self.labels, "true label")
+            yield f"unknown here: {self.unknown_labels:,} of {total}"
 
     def _format_line(self, name: str) -> str:
         line = f"{name:12} {100 * self.values[name]:6.2f}"
@@ -165,12 +166,13 @@ def _keep_documents(
     left_out = int((~has_gold).sum())
     if left_out == len(has_gold):
         raise DataError(
-            f"none of the {left_out:,} documents has a label, so nothing can be measured",
+            f"no document (of {left_out:,}) has a label, so nothing can be measured",
             hint="evaluate on a labelled corpus",
         )
     if not left_out:
         return gold, ranking, label_sets
-    log.info("%s of %s documents have no labels and are left out", left_out, len(has_gold))
+    total = format_count(len(has_gold), "document")
+    log.info("left out, because they have no labels: %s of %s", f"{left_out:,}", total)
     kept_sets = label_sets.take(has_gold) if label_sets is not None else None
     return gold[has_gold], ranking.take(has_gold), kept_sets
 

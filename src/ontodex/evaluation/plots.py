@@ -12,6 +12,7 @@ from html import escape
 
 from ontodex.evaluation.ranking import Numbers
 from ontodex.evaluation.reliability import Reliability
+from ontodex.io.counts import format_count
 
 WIDTH, HEIGHT = 640, 280
 LEFT, RIGHT, TOP, BOTTOM = 46, 626, 38, 234  # the plotting area
@@ -75,7 +76,8 @@ def draw_reliability(bins: Reliability, *, about: str) -> str:
     parts.append(f'<polyline class="line series-1" points="{points}"/>')
     for b in filled:
         radius = 3 + 9 * (bins.count[b] / most) ** 0.5
-        tip = f"predicted {bins.claimed[b]:.1%}, true {bins.true[b]:.1%}, {bins.count[b]:,} labels"
+        tip = f"predicted {bins.claimed[b]:.1%}, true {bins.true[b]:.1%}, "
+        tip += format_count(bins.count[b], "label")
         parts.append(
             f'<circle class="series-1" cx="{_x(bins.claimed[b]):.1f}" cy="{_y(bins.true[b]):.1f}" '
             f'r="{radius:.1f}"><title>{tip}</title></circle>'

@@ -217,7 +217,7 @@ def _labels(labels: LabelSpace, counts: Counts) -> Iterator[str]:
         return
     order = often[np.lexsort((often, -counts.gold[often], -f[often]))]
     shown = min(_LABELS_SHOWN, (len(order) + 1) // 2)
-    yield f"<h2>Best and worst labels</h2><p>Among the {len(order):,} labels that at least "
+    yield f"<h2>Best and worst labels</h2><p>Among {len(order):,} that at least "
     yield f"{_LEAST_GOLD} of these documents have.</p>"
     head = ["label", "in training", "true", "predicted", "correct", "F"]
     for title, columns in (("Best", order[:shown]), ("Worst", order[shown:][::-1][:shown])):

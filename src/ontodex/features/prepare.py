@@ -63,6 +63,7 @@ from ontodex.features.word_pieces import (
     encode_pieces,
     pieces_recipe,
 )
+from ontodex.io.counts import format_count
 from ontodex.io.files import hash_file, write_text
 from ontodex.io.hub import find_folder
 from ontodex.types import Corpus, LabelSpace, Ontology
@@ -296,7 +297,8 @@ def _write_tokens(
     tokens = tokenise_corpus(corpus, config).cut(config.max_length)
     tokens = tokens.keep_words(known, config.min_count)
     _save_parts(prepared, tokens_recipe(config), to_parts(tokens))
-    logger.info("%s: %s tokens of %s words", prepared.folder, len(tokens.ids), len(tokens.words))
+    counts = format_count(len(tokens.ids), "token"), format_count(len(tokens.words), "word")
+    logger.info("%s: %s of %s", prepared.folder, *counts)
 
 
 def _write_pieces(

@@ -108,7 +108,9 @@ def translate_old_names(tables: Mapping[str, Any], *, names_them: bool = True) -
     if replaced and names_them:
         logger.warning("settings with old names were understood: %s", "; ".join(replaced))
     elif replaced:
-        logger.warning("%d settings of this run were renamed since it was trained", len(replaced))
+        logger.warning(
+            "settings of this run that were renamed since it was trained: %d", len(replaced)
+        )
         logger.debug("renamed settings: %s", "; ".join(replaced))
     return translated
 

@@ -268,7 +268,7 @@ def _compare(runs: Mapping[str, Run], corpus: Corpus) -> Comparison:
     counted = count_gold_labels(gold) > 0
     if not counted.any():
         raise DataError(
-            f"none of the {len(counted):,} documents has a label, so nothing can be measured",
+            f"no document (of {len(counted):,}) has a label, so nothing can be measured",
             hint="compare on a labelled corpus",
         )
     gold, corpus = csr_array(gold[counted]), corpus.select(counted)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ontodex.errors import ConfigError, RunError
+from ontodex.io.counts import format_count
 from ontodex.io.files import replace_folder, write_text
 from ontodex.io.hub import download, explain_errors, load_library
 from ontodex.io.temporary import temporary_folder
@@ -49,7 +50,7 @@ def push(run: Run | str | Path, target: str | Path, *, public: bool = False) -> 
         _write_published(run, about, repository, staged)
         api = hub.HfApi()
         address = api.create_repo(repository, private=not public, exist_ok=True)
-        message = f"ontodex: {about['model']}, {about['labels']} labels"
+        message = f"ontodex: {about['model']}, {format_count(about['labels'], 'label')}"
         api.upload_folder(
             repo_id=repository, folder_path=staged, commit_message=message, delete_patterns="*"
         )

@@ -189,7 +189,7 @@ def _collect_labels(settings: RunSettings, train: Corpus, ontology: Ontology | N
     if labels.n_seen == 0:
         refuse_unlabelled(train, "training")
         raise DataError(
-            f"no label is in {settings.labels.min_count:,} training documents or more",
+            f"every label is in fewer than {settings.labels.min_count:,} training documents",
             hint="lower --set labels.min_count",
         )
     return labels
@@ -209,7 +209,7 @@ def refuse_foreign_ontology(labels: LabelSpace) -> None:
     ontology, known = labels.ontology, labels.ids[: labels.n_seen]
     if ontology is not None and not any(label in ontology for label in known):
         raise DataError(
-            f"none of the {labels.n_seen:,} labels of the training documents is in the ontology: "
+            f"no label of the training documents (of {labels.n_seen:,}) is in the ontology: "
             f"they are like {known[0]!r}, its concepts like {next(iter(ontology.ids), '')!r}",
             hint="give the ontology that has them as ids, names or notations (--ontology), or none",
         )
@@ -231,9 +231,9 @@ def warn_unknown_labels(labels: Sequence[str], ontology: Ontology | None, which:
     unknown = [label for label in labels if label not in (ontology or ())]
     if ontology is not None and unknown:
         logger.warning(
-            "%s of the %s labels of the %s documents are not in the ontology (%r is one): "
+            "labels of the %s documents that are not in the ontology: %s of %s (%r is one); "
             "they have no place there; `ontodex check` lists them",
-            f"{len(unknown):,}", f"{len(labels):,}", which, unknown[0],
+            which, f"{len(unknown):,}", f"{len(labels):,}", unknown[0],
         )  # fmt: skip
 
 

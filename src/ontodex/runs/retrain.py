@@ -13,6 +13,7 @@ from ontodex.corpora.field_mapping import NO_MAPPING
 from ontodex.corpora.label_names import match_labels
 from ontodex.corpora.open import open_mapped
 from ontodex.errors import RunError
+from ontodex.io.counts import format_count
 from ontodex.io.temporary import temporary_folder
 from ontodex.runs.documents import choose_mapping
 from ontodex.runs.folder import load_config, write_manifest
@@ -78,7 +79,7 @@ def retrain_run(
     new = {id_ for id_ in more.ids if id_}
     kept = sources.train.select(np.array([id_ not in new for id_ in sources.train.ids], bool))
     if replaced := len(sources.train) - len(kept):
-        logger.info("%s training documents are replaced by decided ones", f"{replaced:,}")
+        logger.info("%s replaced by decided ones", format_count(replaced, "training document"))
     documents = kept.join(more) if len(more) else kept
     trained = _train_again(run.folder, out, documents, sources.dev, run.labels.ontology, device)
     about = {key: value for key, value in trained.about.items() if key not in ("format", "files")}

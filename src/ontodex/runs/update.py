@@ -11,6 +11,7 @@ import numpy as np
 from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.corpora.open import Documents
 from ontodex.errors import RunError
+from ontodex.io.counts import format_count
 from ontodex.models.interface import Updates
 from ontodex.runs.documents import open_documents
 from ontodex.runs.folder import save_labels, write_manifest
@@ -84,9 +85,9 @@ def _drop_unlabelled(corpus: Corpus) -> Corpus:
     labelled = corpus.select(np.array([bool(own) for own in corpus.labels()]))
     if dropped := len(corpus) - len(labelled):
         logger.warning(
-            "%s of %s new documents have no label and are left out",
+            "left out, because they have no label: %s of %s",
             f"{dropped:,}",
-            f"{len(corpus):,}",
+            format_count(len(corpus), "new document"),
         )
     return labelled
 

@@ -24,7 +24,9 @@ from numpy.typing import NDArray
 from ontodex.decide.decision import Decision
 from ontodex.decide.rules import OnlineRule
 from ontodex.errors import RunError
+from ontodex.io.counts import format_count
 from ontodex.io.files import replace_folder
+from ontodex.io.tables import align_columns
 from ontodex.io.temporary import temporary_folder
 from ontodex.models.interface import Decides, Model, Updates
 from ontodex.runs.folder import write_manifest
@@ -74,24 +76,26 @@ class LearnResult:
         """Return the result as text for the terminal."""
         if not self.n_documents:
             return "no new decisions: decide in the page, or name another --database"
-        changes = f"{self.n_thresholds:,} thresholds changed, {self.n_stored:,} documents stored"
+        thresholds = format_count(self.n_thresholds, "threshold")
+        changes = f"{thresholds} changed, {format_count(self.n_stored, 'document')} stored"
         if self.is_retrained:
-            changes = f"trained again with {self.n_stored:,} decided documents"
+            changes = f"trained again with {format_count(self.n_stored, 'decided document')}"
         lines = [
-            f"{self.n_documents:,} documents with {self.n_accepted:,} accepted and "
-            f"{self.n_rejected:,} rejected labels",
+            f"{format_count(self.n_documents, 'document')} with {self.n_accepted:,} accepted and "
+            f"{format_count(self.n_rejected, 'rejected label')}",
             changes
             if self.is_applied
             else "nothing was learned: the label sets would have become worse",
         ]
         if self.before is None or self.after is None:
             return "\n".join([*lines, "too few decisions to hold some out and measure the effect"])
-        lines.append(f"on {self.n_held_out:,} held-out documents   precision   recall       F")
-        for name, quality in (("before", self.before), ("after", self.after)):
-            lines.append(
-                f"{name:>24} {quality.precision:15.3f} {quality.recall:8.3f} {quality.f:7.3f}"
-            )
-        return "\n".join(lines)
+        title = f"on {format_count(self.n_held_out, 'held-out document')}"
+        rows = [[title, "precision", "recall", "F"]]
+        rows += [
+            [name, f"{quality.precision:.3f}", f"{quality.recall:.3f}", f"{quality.f:.3f}"]
+            for name, quality in (("before", self.before), ("after", self.after))
+        ]
+        return "\n".join([*lines, align_columns(rows)])
 
 
 def list_abilities(decision: Decision, model: type[Model] | Model) -> list[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
+from ontodex.io.counts import format_count
 from ontodex.serve.prediction.concept_view import ConceptView, Json
 from ontodex.serve.requests import MAX_SEARCH
 
@@ -70,7 +71,7 @@ def describe_service(name: str, concepts: ConceptView, address: str, version: st
     }
     return {
         "versions": ["0.1", "0.2"],
-        "name": f"ontodex: {name} ({len(concepts.ontology):,} concepts)",
+        "name": f"ontodex: {name} ({format_count(len(concepts.ontology), 'concept')})",
         "identifierSpace": f"urn:ontodex:{name}:",
         "schemaSpace": SCHEMA,
         "serviceVersion": version,

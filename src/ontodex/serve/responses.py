@@ -282,6 +282,7 @@ class DocumentSuggestResponse(BaseModel):
     number: int
     suggestions: list[SuggestionWithVerdict]
     warnings: list[str]
+    foreign_language: str
 
 
 class RunVersion(BaseModel):

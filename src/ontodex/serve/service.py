@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Depends, Request
 
 from ontodex.errors import ConfigError
+from ontodex.io.counts import format_count
 from ontodex.runs.run import load
 from ontodex.serve.database.connection import describe_location
 from ontodex.serve.database.database import Database
@@ -229,8 +230,9 @@ def open_runs(folders: Sequence[Path]) -> dict[str, RunView]:
         logger.info("reading %s", folder)
         runs[name] = RunView(name, RunMetadata.open(folder, indexes))
         metadata = runs[name].metadata
-        size = f"{len(metadata.labels):,} labels, {len(metadata.index.ontology):,} concepts"
-        logger.info("%s: %s, %s", folder, metadata.settings.name, size)
+        n_labels = format_count(len(metadata.labels), "label")
+        n_concepts = format_count(len(metadata.index.ontology), "concept")
+        logger.info("%s: %s, %s, %s", folder, metadata.settings.name, n_labels, n_concepts)
     return runs
 
 

@@ -67,37 +67,106 @@ def upload(ada: Any, name: str, notes: list[dict[str, Any]]) -> None:
     ada.page.set_input_files("#files", {"name": name, "mimeType": "text/plain", "buffer": lines})
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
-def test_right_suggestions_take_two_actions_a_document_from_upload_to_export(
-    browse, serve, waters_run, width, theme
-):
-    ada = browse(serve([waters_run]), width=width, theme=theme)
+class CountedActions:
+    """A curator at a desk, with keys, or at a phone, with taps; every key and tap is counted."""
+
+    def __init__(self, ada: Any, *, is_phone: bool) -> None:
+        self.ada, self.is_phone = ada, is_phone
+        self.n = 0
+
+    def act(self, selector: str, *keys: str) -> None:
+        """Do one action: press the keys, or at a phone tap the control."""
+        self.n += 1
+        if keys and not self.is_phone:
+            self.ada.press(*keys)
+        else:
+            self.ada.page.click(selector)
+
+    def accept_all(self) -> None:
+        self.act("#accept-all", "A")
+
+    def finish(self) -> None:
+        self.act("#done-narrow", "Control+Enter")
+
+    def reject(self, name: str) -> None:
+        self.act(f"#tree .suggestion[aria-label^={name}] > .row .reject")
+
+    def add(self, name: str) -> None:
+        """Three actions: to the search, the name, the first concept found."""
+        self.act("#search", "/")
+        self.ada.page.keyboard.type(name)
+        self.n += 1
+        found = f"#hits [role=option]:has-text('{name}')"
+        self.ada.sees(found)
+        self.act(found, "Enter")
+
+
+@pytest.fixture(scope="module")
+def auto_run(waters_run: Path) -> Path:
+    """A run of `ontodex auto`, made from files by the commands of the README."""
+    folder = waters_run.parent
     notes = [
-        {"id": f"n{i}", "title": f"Note {i}", "text": text} for i, text in enumerate(TEXTS.values())
+        {"id": f"{i}-{j}", "text": text, "labels": [f"http://e.example/{one}" for one in labels]}
+        for i in range(20)
+        for j, (labels, text) in enumerate(TEXTS.items())
+    ]
+    corpus = folder / "notes.jsonl"
+    corpus.write_text("\n".join(map(json.dumps, notes)), encoding="utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "ontodex",
+        "auto",
+        "--train",
+        str(corpus),
+        "--dev",
+        str(corpus),
+    ]
+    more = ["--ontology", str(folder / "waters.ttl"), "--budget", "20s"]
+    subprocess.run([*command, *more, "--out", str(folder / "auto")], check=True)
+    return folder / "auto"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_curator_indexes_three_documents_from_upload_to_export(
+    browse, serve, auto_run, width, theme
+):
+    """Right suggestions take 2 actions, a wrong one 3, and a missing one 5."""
+    ada = browse(serve([auto_run]), width=width, theme=theme)
+    curator = CountedActions(ada, is_phone=width < 1000)
+    ada.assert_accessible("the first screen")
+    wanted = {"right": {"fish", "lake"}, "wrong": {"fish"}, "missing": {"fish", "oak"}}
+    texts = [TEXTS["fish", "lake"], TEXTS["fish", "lake"], TEXTS[("fish",)]]
+    notes = [
+        {"id": name, "title": f"Note {name}", "text": text}
+        for name, text in zip(wanted, texts, strict=True)
     ]
     upload(ada, "notes.jsonl", notes)
-    actions = 0
-    for number, labels in enumerate(TEXTS):
-        ada.wait_for("(title) => document.title.startsWith(title)", f"Note {number}")
+    counts = {}
+    for name, labels in wanted.items():
+        ada.wait_for("(title) => document.title.startsWith(title)", f"Note {name}")
         ada.sees("#accept-all:not([disabled])")
-        if width > 1000:
-            ada.press("A")
-        else:
-            ada.page.click("#accept-all")
+        curator.n = 0
+        curator.accept_all()
+        ada.wait_for_terms(1 if name == "missing" else 2)
+        if name == "wrong":
+            curator.reject("Lakes")
+        elif name == "missing":
+            curator.add("Oaks")
         ada.wait_for_terms(len(labels))
-        if width > 1000:
-            ada.press("Control+Enter")
-        else:
-            ada.page.click("#done-narrow")
-        actions += 2
+        ada.assert_accessible(f"document {name}")
+        curator.finish()
+        counts[name] = curator.n
     ada.wait_for("() => document.querySelector('#status').textContent.includes('finished')")
-    assert actions / len(notes) <= 3
+    assert counts == {"right": 2, "wrong": 3, "missing": 5}
     ada.page.click("#show-export")
+    ada.assert_accessible("export")
     with ada.page.expect_download() as download:
         ada.page.click("#export-link")
     lines = [json.loads(line) for line in Path(download.value.path()).read_text().splitlines()]
     found = {line["id"]: {each.rpartition("/")[2] for each in line["labels"]} for line in lines}
-    assert found == {f"n{i}": set(labels) for i, labels in enumerate(TEXTS)}
+    assert found == wanted
 
 
 def test_the_first_screen_tells_what_is_served_and_tries_a_sample(browse, waters):
@@ -134,6 +203,32 @@ def test_another_language_of_the_names_changes_terms_tree_and_meaning(browse, wa
     ada.wait_for("() => document.querySelector('#concept').textContent.includes('Ne elävät')")
     ada.page.select_option("#language", "")
     ada.wait_for("() => document.querySelector('#terms ul').textContent.includes('Oaks')")
+
+
+def test_a_text_in_another_language_is_warned_of_in_the_language_of_the_page(browse, waters):
+    ada = browse(waters)
+    ada.page.select_option("#interface", "de")
+    ada.sees("html[lang=de]")
+    ada.paste(text="Järvessä on kaloja ja ne ovat myös tärkeitä, mutta se ei ole kaikki.")
+    warning = ada.page.inner_text("#warnings")
+    assert warning.startswith("Wahrscheinliche Sprache des Textes: Finnisch.")
+    ada.page.click("#new")
+    ada.paste(text="trout swim in the cold lake")
+    assert ada.page.inner_text("#warnings") == ""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_list_of_keys_scrolls_inside_its_dialog(browse, waters, width):
+    ada = browse(waters, width=width)
+    ada.page.evaluate("document.activeElement.blur()")
+    ada.press("?")
+    ada.sees("#keys[open]")
+    box, button = (ada.page.locator(each).bounding_box() for each in ("#keys .scroll", "#keys-on"))
+    rows = ada.page.evaluate(
+        "() => getComputedStyle(document.querySelector('#keys .scroll')).overflowY"
+    )
+    assert rows == "auto"
+    assert box["y"] + box["height"] <= button["y"], "the rows do not lie over the button below"
 
 
 def test_buttons_undo_copy_and_remove(browse, waters):

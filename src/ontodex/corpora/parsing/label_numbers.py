@@ -13,6 +13,7 @@ from pathlib import Path
 from ontodex.corpora.parsing.file_pairs import find_beside
 from ontodex.corpora.parsing.records import write_lines
 from ontodex.errors import DataError
+from ontodex.io.counts import format_count
 from ontodex.io.files import read_lines
 from ontodex.types import Corpus
 
@@ -66,12 +67,15 @@ class LabelIds:
     def look_up_number(self, number: int, n_labels: int | None = None) -> str:
         """Return the id of one label."""
         if n_labels is not None and number >= n_labels + self._kind.first:
-            raise DataError(f"label {number}, but the header says {n_labels:,} labels")
+            raise DataError(
+                f"label {number}, but the header says {format_count(n_labels, 'label')}"
+            )
         if self._path is None:
             return str(number)
         place = number - self._kind.first
         if not 0 <= place < len(self._ids):
-            raise DataError(f"label {number}, but {self._path.name} has {len(self._ids):,} labels")
+            size = format_count(len(self._ids), "label")
+            raise DataError(f"label {number}, but {self._path.name} has {size}")
         return self._ids[place]
 
     def sources(self) -> list[Path]:

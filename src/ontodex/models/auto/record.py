@@ -51,7 +51,7 @@ def make_record(
     return {
         "budget": budget,
         "seconds": round(seconds, 1),
-        "measured_on": f"{n_docs:,} dev documents" if is_dev else rung.name,
+        "measured_on": format_count(n_docs, "dev document") if is_dev else rung.name,
         "ndcg": selection.score,
         "f1": average_score(f1, rung.gold, joined),
         "join": selection.join,

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
+from ontodex.io.counts import format_count
 from ontodex.types import Corpus, LabelSpace
 
 ENOUGH_DEV = 500  # dev documents that need no cross-validation
@@ -66,9 +67,9 @@ def make_rungs(
     for size in sizes[:-1]:
         part = train.select(order[:size])
         split = Split(part, few, LabelSpace.of(part, labels.ontology))
-        rungs.append(_make_rung(f"{size:,} documents", [split], labels))
+        rungs.append(_make_rung(format_count(size, "document"), [split], labels))
     whole = Split(train, dev, labels)
-    return [*rungs, _make_rung(f"all {len(train):,} documents", [whole], labels)]
+    return [*rungs, _make_rung(f"all {format_count(len(train), 'document')}", [whole], labels)]
 
 
 def _make_folds(corpus: Corpus, labels: LabelSpace, folds: int, seed: int) -> list[Rung]:
@@ -87,7 +88,10 @@ def _make_folds(corpus: Corpus, labels: LabelSpace, folds: int, seed: int) -> li
         for count in (1, 2)
         if count < folds
     ]
-    return [*some, _make_rung(f"{folds} folds of {len(corpus):,} documents", splits, labels)]
+    return [
+        *some,
+        _make_rung(f"{folds} folds of {format_count(len(corpus), 'document')}", splits, labels),
+    ]
 
 
 def _make_rung(name: str, splits: Sequence[Split], labels: LabelSpace) -> Rung:

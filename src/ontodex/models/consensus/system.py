@@ -25,6 +25,7 @@ from scipy.sparse import csr_array
 from ontodex.config import check_least
 from ontodex.decide.calibrate import Calibration
 from ontodex.errors import ConfigError, DataError, RunError, UntrainedError
+from ontodex.io.counts import format_count
 from ontodex.io.files import write_text
 from ontodex.io.json_schema import load_json
 from ontodex.io.tensors import MAX_WEIGHT
@@ -138,7 +139,7 @@ class Consensus(Explains):
     ) -> None:
         if len(weights) != len(members) or not np.all(np.isfinite(weights) & (weights >= 0)):
             raise RunError(
-                f"a consensus of {len(members)} members needs as many weights of 0 or more, "
+                f"a consensus needs a weight of 0 or more for each member ({len(members)}), "
                 f"not {weights.tolist()}"
             )
         self.members, self.weights, self._labels = members, weights, labels
@@ -150,7 +151,7 @@ class Consensus(Explains):
         for number, (member, columns) in enumerate(zip(members, self._columns, strict=True)):
             self._has_label[number, columns[columns >= 0]] = True
             if missing := int((columns < 0).sum()):
-                logger.info("%s: %d labels are not in the consensus", member.folder, missing)
+                logger.info("%s: labels that are not in the consensus: %d", member.folder, missing)
 
     def fit(self, train: Corpus, dev: Corpus, labels: LabelSpace) -> None:
         """Load the members; choose their weights on dev, or some of them, where asked to."""
@@ -247,8 +248,9 @@ class Consensus(Explains):
         for line in selection.describe([str(member.folder) for member in self.members]):
             logger.info("%s", line)
         logger.info(
-            "%d of %d runs chosen on %s dev documents, join %s: nDCG@5 %.2f",
-            len(selection.chosen), len(self.members), f"{len(dev):,}", selection.join,
+            "%d of %s chosen on %s, join %s: nDCG@5 %.2f",
+            len(selection.chosen), format_count(len(self.members), "run"),
+            format_count(len(dev), "dev document"), selection.join,
             100 * selection.score,
         )  # fmt: skip
         self._keep(selection)

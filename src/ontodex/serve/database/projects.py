@@ -17,6 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from ontodex.io.counts import format_count
 from ontodex.serve.database.connection import begin_alone, begin_write
 from ontodex.serve.database.tables import (
     HIDDEN,
@@ -145,7 +146,8 @@ class Projects:
                 own = documents.c.number == number
                 connection.execute(documents.update().where(own).values(project=main))
         if numbers:
-            logger.warning("%d documents of an older database now belong to projects", len(numbers))
+            count = format_count(len(numbers), "document")
+            logger.warning("given to projects: %s of an older database", count)
 
 
 def _select_project(vocabulary: str) -> sa.Select[Any]:

@@ -17,7 +17,7 @@ import { loadPeople, showPeople, startPeople } from "./people.js";
 import { nextDocument, refreshProgress } from "./queue.js";
 import { currentRun, go, remember, session } from "./session.js";
 import { showStart } from "./start.js";
-import { fill, t } from "./texts.js";
+import { fill, nameLanguage, t } from "./texts.js";
 import { showText } from "./text.js";
 import { Tree } from "./tree.js";
 import { getVerdicts, nameConcept, work } from "./work.js";
@@ -139,7 +139,8 @@ export async function suggest() {
   if (number !== work.document?.number || answer.run !== session.run) return; // a newer request is running
   work.suggestions = answer.suggestions;
   byId("right").removeAttribute("aria-busy");
-  byId("warnings").textContent = (answer.warnings ?? []).join(" ");
+  const language = answer.foreign_language && nameLanguage(answer.foreign_language);
+  byId("warnings").textContent = language ? t("foreign-text", { language }) : "";
   byId("no-keywords").hidden = !currentRun().reads_keywords || work.document.keywords.length > 0;
   await findConcepts();
   refresh(null);

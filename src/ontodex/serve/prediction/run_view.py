@@ -13,7 +13,7 @@ import numpy as np
 
 from ontodex.decide import constraints
 from ontodex.errors import DataError, RunError
-from ontodex.features.languages import name_language
+from ontodex.features.languages import find_foreign_language, name_language
 from ontodex.io.files import hash_file
 from ontodex.io.json_schema import read_table
 from ontodex.models.interface import Decides, Describes, Explains, Updates
@@ -108,6 +108,10 @@ class RunView:
         """Return what a reader of the suggestions for these documents should know."""
         warning = describe_foreign(Corpus.of(docs), get_languages(self.metadata.about))
         return [warning] if warning else []
+
+    def find_foreign_language(self, doc: Doc) -> str:
+        """Return the code of a document's language if the run was not trained on it, else ""."""
+        return find_foreign_language(doc.text, get_languages(self.metadata.about))
 
     def _constrain(
         self, result: PredictionResult, include: list[int], exclude: list[int]

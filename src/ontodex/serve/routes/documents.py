@@ -231,6 +231,7 @@ async def suggest(number: NumberPath, body: SuggestOptionsBody, service: Service
             for suggestion in run.build_suggestions(result, options)
         ],
         "warnings": run.list_warnings([doc]),
+        "foreign_language": run.find_foreign_language(doc),
     }
 
 
