@@ -50,12 +50,13 @@ def main() -> None:
     documents = system._encode_documents(test)
     every = range(len(labels))
     described = system._encode_names(make_labels({k: [v] for k, v in definitions.items()}), every)
-    both = system.names.join(described)
-    order = np.argsort(both.owner, kind="stable")
+    owner = np.concatenate([system.names.owner, described.owner])
+    order = np.argsort(owner, kind="stable")
+    joined = np.concatenate([system.names.vectors, described.vectors])
     for name, vectors in (
         ("names", system.names),
         ("definitions", described),
-        ("both", NameVectors(both.owner[order], both.vectors[order])),
+        ("both", NameVectors(owner[order], joined[order])),
     ):
         system.names = vectors
         system.mean, system.deviation = system._measure_usual(vectors, len(labels))

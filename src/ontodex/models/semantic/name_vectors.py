@@ -52,12 +52,6 @@ class NameVectors:
         first, last = np.searchsorted(self.owner, [column, column + 1])
         return self.vectors[first:last].astype(np.float32)
 
-    def join(self, more: NameVectors) -> NameVectors:
-        """Return these names and those of further columns."""
-        return NameVectors(
-            np.concatenate([self.owner, more.owner]), np.concatenate([self.vectors, more.vectors])
-        )
-
     def compare(self, documents: DocumentVectors) -> Iterator[tuple[Columns, Vectors]]:
         """Yield the columns of some concepts (c,) and their similarity to each document (n, c): the
         product of the title and its best name, plus that of the best window and its best name.

@@ -221,18 +221,13 @@ class SemanticSystem(Explains):
         return system
 
     def _load_vectors(self, folder: Path, labels: LabelSpace) -> None:
-        """Read the vectors; concepts that the ontology has gained since get theirs now."""
-        sizes = {"width": self.text_vectors.width}
+        sizes = {"width": self.text_vectors.width, "columns": len(labels)}
         arrays = load_tensors(folder, "vectors", _specs(len(labels)), sizes)
-        owner, offsets = arrays["owner"], arrays["offsets"]
-        _check_order(folder, arrays, len(labels))
-        self.background = DocumentVectors(arrays["background"].astype(np.float32), offsets)
-        n_known = len(arrays["mean"])
-        new = self._encode_names(labels, range(n_known, len(labels)))
-        self.mean, self.deviation = self._measure_usual(new, len(labels))
-        self.mean[:n_known], self.deviation[:n_known] = arrays["mean"], arrays["deviation"]
-        names = NameVectors(owner, arrays["names"])
-        self.names = names.join(new) if len(new.owner) else names  # a join copies mapped files
+        _check_order(folder, arrays)
+        background = arrays["background"].astype(np.float32)
+        self.background = DocumentVectors(background, arrays["offsets"])
+        self.mean, self.deviation = arrays["mean"], arrays["deviation"]
+        self.names = NameVectors(arrays["owner"], arrays["names"])
 
 
 def _list_names(labels: LabelSpace, column: int) -> list[str]:
@@ -293,14 +288,12 @@ def _specs(n_columns: int) -> dict[str, TensorSpec]:
     }
 
 
-def _check_order(folder: Path, arrays: Mapping[str, NDArray[Any]], n_columns: int) -> None:
-    """Refuse names that are not sorted by concept or have none, documents without a title and a
-    window, and more concepts than the run has."""
-    owner, offsets, n_known = arrays["owner"], arrays["offsets"], len(arrays["mean"])
+def _check_order(folder: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse names that are not sorted by concept, and documents without a title and a window."""
+    owner, offsets = arrays["owner"], arrays["offsets"]
     has_two = len(offsets) > 1 and np.all(np.diff(offsets) >= 2)
     has_ends = has_two and not offsets[0] and offsets[-1] == len(arrays["background"])
-    is_known = n_known <= n_columns and owner.max(initial=-1) < n_known
-    if np.any(np.diff(owner) < 0) or not has_ends or not is_known:
+    if np.any(np.diff(owner) < 0) or not has_ends:
         raise RunError(
             f"{folder / 'vectors.safetensors'}: names or documents are not in order",
             hint="copy the run folder again, or train again",
