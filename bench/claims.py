@@ -289,7 +289,8 @@ def judge_counts(claim: Claim, folder: Path) -> Judged:
     if min(map(len, sides)) < len(SEEDS):
         return Judged(claim, "undecided", " and ".join(f"{len(one)}" for one in sides) + " seeds")
     spread = [f"{np.mean(one):.2f} ± {np.std(one, ddof=1):.2f}" for one in sides]
-    verdict, numbers = decide(found.difference), " against ".join(spread)
+    numbers = "; ".join(filter(None, (" against ".join(spread), found.note)))
+    verdict = decide(found.difference)
     if found.levels:
         verdicts = [decide(one) for one in found.levels]
         verdict = decide_all(verdicts)
@@ -407,8 +408,7 @@ def _format_summary(judged: Sequence[Judged]) -> str:
 
 
 def find_missing(one: Judged) -> str:
-    """Return the command that could decide an undecided claim; empty where the interval is all that
-    there is."""
+    """Return the command that could decide an undecided claim; empty where nothing is missing."""
     if one.verdict != "undecided":
         return ""
     return one.claim.decided_by or ("" if one.interval else one.claim.command)

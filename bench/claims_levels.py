@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ FIXED = ("K = 5", "best K", "best K by level")
 BY_LEVEL = " by level"
 EVERY_LEVEL = "documents with labels at every level"
 PREDICTED = "documents with a prediction"
+TRAINED = "pointer is trained"
 SLICES = ("", EVERY_LEVEL, PREDICTED)
 RESULTS = Path(__file__).resolve().parent / "results" / "claims"
 Numbers = NDArray[np.float64]
@@ -40,6 +41,7 @@ class Compared:
     second: Sequence[float]
     difference: Interval
     levels: Sequence[Interval] = ()  # difference at each level
+    note: str = ""
 
 
 def compare_counts(
@@ -56,7 +58,20 @@ def compare_counts(
         )
         return _compare_levels(one, other) if one and other else None
     one, other = (load_sets(corpus, side, folder) for side in (first, second))
-    return _compare_sets(one, other, metric) if one and other else None
+    if not one or not other:
+        return None
+    return replace(
+        _compare_sets(one, other, metric), note=count_trained(corpus, (first, second), folder)
+    )
+
+
+def count_trained(corpus: str, sides: Sequence[str], folder: Path) -> str:
+    """Return in how many trainings the pointer generator learned something that helped on dev; else
+    the untrained one was kept. Empty where no side has one."""
+    rows = dict.fromkeys(side.split(": ")[0] for side in sides if side.endswith(": pointer"))
+    files = [one for row in rows for one in _load(corpus, row, folder)]
+    kept = [bool(one[TRAINED]) for one in files if TRAINED in one]
+    return f"pointer generator trained in {sum(kept)} of {len(kept)}" if kept else ""
 
 
 def _load(corpus: str, row: str, folder: Path) -> list[dict[str, NDArray[Any]]]:

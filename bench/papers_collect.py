@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from claims import RESULTS, measure_documents
+from claims_levels import TRAINED
 from ontodex.types import Corpus, LabelSpace, Ranking
 from papers_counts import MOST_K
 from papers_jobs import TEXT
@@ -113,6 +114,8 @@ def count_levels(arrays: Arrays, line: Mapping[str, Any]) -> dict[str, NDArray[A
         found[name] = _shrink(np.concatenate([picked, test[:, :, MOST_K:]], axis=2))
         found[f"{name}, K"] = chosen
         found[f"{name}, predicted"] = np.minimum(chosen, sizes[:, None])
+    if TRAINED in line:  # whether its pointer generator is, or the untrained one was kept
+        found[TRAINED] = np.array(line[TRAINED])
     return found
 
 

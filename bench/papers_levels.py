@@ -42,7 +42,7 @@ MIN_COUNT = 10  # training documents of a label, as in the paper
 FIGURES = ("P@1", "P@3", "P@5", "nDCG@5", "MiP", "MiR", "MiF", "MaP", "MaR", "MaF")
 # Its 2,000 steps end early where micro-F on dev does not rise.
 POINTER_LOOP = LoopConfig(batch_size=256, epochs=4, ema_rate=0.01, patience=6)
-NEVER = 1e6  # seconds between checkpoints
+SECONDS = 60.0  # between checkpoints, from which the same command goes on after a kill
 
 
 class OtherNeighbours(Levelwise):
@@ -133,7 +133,7 @@ def make_config(job: Job, overrides: list[str]) -> LevelwiseConfig:
     """Return the settings of a row."""
     given = read(None, overrides)
     epochs = given.get("epochs", {}).get("levels", LEVEL_EPOCHS[job.corpus])
-    loop = {"seed": job.seed, "epochs": epochs, "checkpoint_seconds": NEVER}
+    loop = {"seed": job.seed, "epochs": epochs, "checkpoint_seconds": SECONDS}
     own = {"train": loop, "max_length": MAX_LENGTH[job.corpus]}
     settings = merge_tables(LEVELS[job.row], own)
     settings = merge_tables(settings, given.get("model", {}))

@@ -29,7 +29,7 @@ from papers_jobs import BY_NAME, EPOCHS, TEXT, Job
 
 RANKS = {"dev": 20, "test": 50}
 FIGURES = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5")
-NEVER = 1e6  # seconds between checkpoints: a training is short
+SECONDS = 60.0  # between checkpoints, from which the same command goes on after a kill
 
 
 def main() -> None:
@@ -49,7 +49,7 @@ def run(job: Job, folder: Path, out: Path, overrides: list[str]) -> None:
     model, settings = make_settings(job, overrides)
     system_class = find_model(model)
     system: Any = system_class(build(system_class.Config, settings, "model"), device=device)
-    system.work = job.work(out)  # for the log of epochs
+    system.work = job.work(out)  # of checkpoints and the log of epochs
     began = time.monotonic()
     system.fit(corpora["train"], corpora["dev"], labels)
     line: dict[str, Any] = {"job": job.name, "model": model, "settings": settings}
@@ -81,7 +81,7 @@ def make_settings(job: Job, overrides: list[str]) -> tuple[str, dict[str, Any]]:
     epochs = given.get("epochs", {}).get("text", EPOCHS[job.corpus]) // (
         3 if model == "lightattention" else 1
     )
-    loop = {"seed": job.seed, "epochs": epochs, "checkpoint_seconds": NEVER}
+    loop = {"seed": job.seed, "epochs": epochs, "checkpoint_seconds": SECONDS}
     settings = merge_tables(settings, {"train": loop})
     return model, merge_tables(settings, given.get("model", {}))
 

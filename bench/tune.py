@@ -3,7 +3,8 @@
     python bench/tune.py delicious_train.txt.gz --model autoencoder --seeds 1 2 \
         --try "" --try "dropout=0.4 train.epochs=40" --try "direct_weight=0"
 
-Each --try holds settings of [model], separated by spaces. Prints a JSON line for each: mean and
+Each --try holds settings of [model], separated by spaces; --ontology FILE is for those that read
+one (`graph=ontology`). Prints a JSON line for each: mean and
 spread over seeds on dev, epochs and seconds. A prepared folder does as well as a file; with
 --dev FILE nothing is set aside. --missing R or --invalid R put noise into the labels of train, not
 of dev (as Rank-AE chose its margin). Test documents never come here.
@@ -27,6 +28,7 @@ from ontodex.corpora.open import open_corpus
 from ontodex.evaluation.ranking import ndcg, precision, score_documents
 from ontodex.io.device import choose_device
 from ontodex.models import find_model
+from ontodex.ontology.open import read_ontology
 from ontodex.types import Corpus, LabelSpace
 
 
@@ -51,6 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("train", type=Path)
     parser.add_argument("--dev", type=Path)
+    parser.add_argument("--ontology", type=Path)
     parser.add_argument("--model", required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--try", dest="tries", action="append", default=[])
@@ -63,7 +66,8 @@ def main() -> None:
         train = corrupt_corpus(train, "missing", arguments.missing)
     if arguments.invalid:
         train = corrupt_corpus(train, "invalid", arguments.invalid)
-    labels = LabelSpace.of(train)
+    ontology = read_ontology(arguments.ontology) if arguments.ontology else None
+    labels = LabelSpace.of(train, ontology)
     gold = labels.gold(dev)
     model_class, device = find_model(arguments.model), choose_device("auto")
     for line in arguments.tries or [""]:

@@ -87,6 +87,25 @@ def test_ofo_is_compared_with_a_fixed_number_of_labels(load, tmp_path):
     assert claims.compare_counts("toy", "a: pass 2", "b: pass 2", "MiF", tmp_path) is None
 
 
+def test_a_claim_on_the_pointer_generator_says_in_how_many_trainings_it_learned(load, tmp_path):
+    claims, counts = load("claims_levels"), np.tile(np.array([2, 4, 4], np.uint8), (20, 1))
+    for seed, kept in ((1, True), (2, False), (3, True)):
+        arrays = {"pointer": counts, "pointer is trained": np.array(kept)}
+        np.savez_compressed(tmp_path / f"toy-levels-label-{seed}.npz", **arrays)
+        np.savez_compressed(tmp_path / f"toy-levels-passes-{seed}.npz", sampling=counts)
+    found = claims.compare_counts("toy", "label: pointer", "passes: sampling", "MaF", tmp_path)
+    assert found.note == "pointer generator trained in 2 of 3"
+    same = claims.compare_counts("toy", "passes: sampling", "passes: sampling", "MaF", tmp_path)
+    assert same.note == ""
+
+
+def test_whether_the_pointer_generator_learned_is_collected(load):
+    collect = load("papers_collect")
+    line = {"levels": {}, "pointer is trained": False}
+    assert not collect.count_levels({}, line)["pointer is trained"]
+    assert collect.count_levels({}, {"levels": {}}) == {}
+
+
 def write_levels(folder: Path) -> None:
     """Two levels; three documents: with labels at both, at the first, and without a prediction."""
     # Hits of K = 5, best, best by level; hits and predictions of OFO; true labels.

@@ -86,6 +86,30 @@ def test_every_row_runs_and_gold_neighbours_are_read(monkeypatch, prepared, tmp_
     assert (tmp_path / "claims" / "sample-levels-passes-1.npz").exists()
 
 
+@pytest.mark.slow
+def test_every_text_row_runs_and_what_is_finished_is_not_run_again(
+    monkeypatch, prepared, tmp_path, capsys
+):
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    jobs, text, papers = (
+        importlib.import_module(name) for name in ("papers_jobs", "papers_text", "papers")
+    )
+    corpora = {part: Corpus.open(tmp_path / part) for part in ("train", "dev", "test")}
+    config = PrepareConfig(punctuation=True, stop_words="", min_count=3, max_length=500)
+    prepare(corpora, prepared / "medline-attention", config)
+    out = tmp_path / "out"
+    for row, (model, _) in jobs.TEXT.items():
+        job = jobs.BY_NAME[f"medline-{row}-1"]
+        own = ["model.cluster=2"] if model == "lightattention" else []
+        own += ["model.maps=4"] if model == "xmlcnn" else ["model.hidden=4"]
+        text.run(job, prepared, out, ["epochs.text=3", "model.width=8", *own])
+        assert json.loads(job.result(out).read_text())["test"]["P@1"] > 0
+    monkeypatch.setattr("sys.argv", ["papers.py", str(prepared), str(out), "--only", "medline.*-1"])
+    papers.main()
+    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {"not finished": [], "seconds": 0} in said
+
+
 def test_the_share_of_known_tokens_is_printed_for_each_part(prepared, monkeypatch, capsys):
     monkeypatch.syspath_prepend(ROOT / "bench")
     known_tokens = importlib.import_module("known_tokens")
