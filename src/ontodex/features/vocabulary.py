@@ -84,10 +84,7 @@ class Vocabulary:
         A document without tokens becomes one unknown word, so that no row is empty.
         """
         check_length(tokens, max_length)
-        table = np.array(
-            [self.id_of.get(word, UNKNOWN) for word in tokens.words],
-            dtype=choose_id_type(len(self)),
-        )
+        table = self.number_words(tokens)
         ids, offsets = tokens.ids, tokens.offsets
         if max_length and int(tokens.lengths.max(initial=0)) > max_length:
             ids, offsets = take_rows(ids, offsets, None, max_length=max_length)
@@ -95,6 +92,11 @@ class Vocabulary:
         if empty.any():
             ids = np.insert(ids, offsets[:-1][empty], UNKNOWN)
         return EncodedTexts(ids, offsets + np.concatenate([[0], np.cumsum(empty)]))
+
+    def number_words(self, tokens: Tokens) -> NDArray[np.unsignedinteger[Any]]:
+        """Return the id of each word of the tokens."""
+        ids = [self.id_of.get(word, UNKNOWN) for word in tokens.words]
+        return np.array(ids, dtype=choose_id_type(len(self)))
 
     def save(self, path: Path) -> None:
         """Write a text file, one word per line; the word of line i has the id i + 1."""

@@ -23,9 +23,14 @@ from ontodex.features import vectors
 from ontodex.features.token_config import check_lemmas
 from ontodex.features.tokens import Tokens, check_fields, find_doc_spans, tokenise_corpus
 from ontodex.features.vocabulary import Vocabulary
+from ontodex.models.layers.mapped_words import MappedWords
 from ontodex.models.layers.ragged import Ragged
 from ontodex.types import Corpus, Doc
 from ontodex.types.answers import Span
+
+MOST_IN_MEMORY = 2**28  # words of a corpus whose ids (1 GiB) are kept on the device
+
+Words = Ragged | MappedWords
 
 
 class Encoded(Protocol):
@@ -80,10 +85,10 @@ class WordReader:
     def __len__(self) -> int:
         return len(self.vocabulary)
 
-    def fit(self, train: Corpus, device: torch.device) -> Ragged:
+    def fit(self, train: Corpus, device: torch.device) -> Words:
         return self.fit_with_tokens(train, device)[0]
 
-    def fit_with_tokens(self, train: Corpus, device: torch.device) -> tuple[Ragged, Tokens]:
+    def fit_with_tokens(self, train: Corpus, device: torch.device) -> tuple[Words, Tokens]:
         """As `fit`; return the words of the training documents too."""
         check_text(train)
         check_fields(train, self.config)
@@ -96,12 +101,14 @@ class WordReader:
         )
         return self.encode_tokens(tokens, device), tokens
 
-    def encode(self, corpus: Corpus, device: torch.device) -> Ragged:
+    def encode(self, corpus: Corpus, device: torch.device) -> Words:
         check_text(corpus)
         return self.encode_tokens(tokenise_corpus(corpus, self.config), device)
 
-    def encode_tokens(self, tokens: Tokens, device: torch.device) -> Ragged:
+    def encode_tokens(self, tokens: Tokens, device: torch.device) -> Words:
         """Return words as ids; readers of more than ids override this."""
+        if len(tokens.ids) > MOST_IN_MEMORY:
+            return MappedWords(tokens, self.vocabulary, self.config.max_length, device)
         return Ragged(self.vocabulary.encode(tokens, self.config.max_length), device)
 
     def place_weights(self, doc: Doc, weights: Sequence[float]) -> list[Span]:

@@ -25,7 +25,7 @@ from ontodex.models.layers.bert import Bert, BertConfig
 from ontodex.models.layers.packed import Packed, pack
 from ontodex.models.layers.ragged import Ragged
 from ontodex.models.pretrained import check_pieces, load_encoder, read_origin, save_origin
-from ontodex.models.readers import WordReader
+from ontodex.models.readers import WordReader, Words
 from ontodex.models.weights import extract_weights, set_weights
 from ontodex.types import Corpus, Doc
 from ontodex.types.answers import Span
@@ -45,7 +45,7 @@ class Documents(NamedTuple):
 class EncodedDocuments:
     """Pieces and words of documents, on one device."""
 
-    def __init__(self, pieces: Ragged, words: Ragged, window: int) -> None:
+    def __init__(self, pieces: Ragged, words: Words, window: int) -> None:
         self.pieces, self.words, self.window = pieces, words, window
         self.lengths: Rows = pieces.lengths
 
