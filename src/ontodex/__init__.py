@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ontodex.runs.export import export
     from ontodex.runs.hub import pull, push
     from ontodex.runs.migrate import Migration, migrate
+    from ontodex.runs.prepare import prepare
     from ontodex.runs.recipe import train
     from ontodex.runs.run import Run, explain_set, load, suggest_in_context
     from ontodex.runs.tune import tune
@@ -71,6 +72,7 @@ _HOME = {
     "load": "ontodex.runs.run",
     "migrate": "ontodex.runs.migrate",
     "open_corpus": "ontodex.corpora.open",
+    "prepare": "ontodex.runs.prepare",
     "pull": "ontodex.runs.hub",
     "push": "ontodex.runs.hub",
     "read_ontology": "ontodex.ontology.open",
@@ -109,6 +111,7 @@ __all__ = [
     "load",
     "migrate",
     "open_corpus",
+    "prepare",
     "pull",
     "push",
     "read_ontology",

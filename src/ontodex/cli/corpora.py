@@ -11,6 +11,7 @@ from typer import Argument, Option
 
 import ontodex
 from ontodex.cli.app import (
+    DocumentLanguage,
     Json,
     NameLanguage,
     OntologyPath,
@@ -244,39 +245,19 @@ def prepare(
     corpora: Annotated[list[Path], Argument(metavar="CORPUS...", help="Train first, then others.")],
     out: Annotated[Path, Option("--out", help="Folder to write.")],
     ontology: OntologyPath = None,
+    language: DocumentLanguage = None,
     set_: Set = None,
 ) -> None:
     """Prepare features ahead of time, without the text, for training on another machine.
 
     ontodex prepare train.jsonl dev.jsonl --out carried/ --set prepare.max_length=500
     """
-    from ontodex.config import build
     from ontodex.config import read as read_config
-    from ontodex.corpora.open import open_mapped, require_files
-    from ontodex.corpora.split import set_aside
-    from ontodex.features.prepare import PrepareConfig, name_corpora
-    from ontodex.features.prepare import prepare as prepare_corpora
-    from ontodex.runs.documents import match_labels
+    from ontodex.runs.prepare import prepare as prepare_corpora
 
-    tables = read_config(None, set_ or [])
-    config = build(PrepareConfig, tables.get("prepare", {}), "prepare")
-    vectors = None if config.vectors in ("", "train") else config.vectors
-    require_files(*corpora, ontology, vectors)
-    known = read_ontology_option(ontology)
-    named = {
-        name: match_labels(open_mapped(path, mapping), known, path)
-        for name, path in name_corpora(corpora, out).items()
-    }
-    lists = None
-    train = next(iter(named.values()))
-    if known is not None:
-        from ontodex.ontology.levels import add_ancestors
-
-        lists = add_ancestors(known, train.labels())
-    # Without a dev corpus, training sets a tenth aside and fits on the rest.
-    parts = [train] if len(named) > 1 else [train, set_aside(train)[0]]
+    settings = read_config(None, set_ or []).get("prepare", {})
     prepared = prepare_corpora(
-        named, out, config, label_lists=lists, training_parts=parts, ontology=known
+        corpora, out=out, ontology=ontology, language=language or (), mapping=mapping, **settings
     )
     for name, corpus in prepared.items():
         typer.echo(f"{out / name}: {format_count(len(corpus), 'document')}")

@@ -44,7 +44,7 @@ def find_corpus_languages(
         logger.info("language: %s", list_names(languages) if languages else "none, as asked for")
         return languages
     if not corpus.has_text:
-        return ()
+        return _read_prepared_languages(corpus)
     rows = np.unique(np.linspace(0, len(corpus) - 1, _GUESS_DOCS).astype(np.int64))
     guess = guess_languages(corpus.select(rows).texts(), list_known_languages(ontology))
     names = list_names(guess.languages) if guess.languages else "not recognised"
@@ -57,6 +57,16 @@ def find_corpus_languages(
             f"perhaps {names}" if guess.languages else names,
         )
     return guess.languages
+
+
+def _read_prepared_languages(corpus: Corpus) -> tuple[str, ...]:
+    """Return the languages that `ontodex prepare` recorded beside a corpus without text."""
+    from ontodex.features.prepare import read_settings
+
+    languages = find_languages(read_settings(corpus).get("languages", ()))
+    if languages:
+        logger.info("language: %s, as the corpus was prepared", list_names(languages))
+    return languages
 
 
 def list_known_languages(ontology: Ontology | None) -> list[str]:
