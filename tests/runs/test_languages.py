@@ -147,6 +147,12 @@ def test_a_vocabulary_without_names_in_the_language_is_warned_of(multilingual, t
     assert "the vocabulary has no names in Swedish: its names in English are matched" in caplog.text
 
 
+def test_a_language_without_stop_words_is_named(multilingual, tmp_path, caplog):
+    train = multilingual / "en.jsonl"
+    ontodex.train("popularity", train=train, language=["Manx", "en"], out=tmp_path / "gv")
+    assert "Manx: no stop words are known, so words of grammar are read like others" in caplog.text
+
+
 def test_without_a_language_names_are_english_as_before(multilingual):
     ontology = ontodex.read_ontology(multilingual / "vocabulary.ttl")
     assert prefer_languages(ontology, ()).language == "en"

@@ -18,6 +18,7 @@ from ontodex.errors import RunError
 from ontodex.features.corpus_languages import guess_languages
 from ontodex.features.languages import (
     LANGUAGES,
+    STOP_WORDS,
     find_foreign_language,
     find_languages,
     list_names,
@@ -42,6 +43,7 @@ def find_corpus_languages(
     if asked:
         languages = find_languages(asked)
         logger.info("language: %s", list_names(languages) if languages else "none, as asked for")
+        _warn_bare_languages(languages)
         return languages
     if not corpus.has_text:
         return _read_prepared_languages(corpus)
@@ -57,6 +59,15 @@ def find_corpus_languages(
             f"perhaps {names}" if guess.languages else names,
         )
     return guess.languages
+
+
+def _warn_bare_languages(languages: Sequence[str]) -> None:
+    """Say for which languages all words are read, because no list has their stop words."""
+    if bare := [language for language in languages if language not in STOP_WORDS]:
+        logger.warning(
+            "%s: no stop words are known, so words of grammar are read like others",
+            list_names(bare),
+        )
 
 
 def _read_prepared_languages(corpus: Corpus) -> tuple[str, ...]:
