@@ -80,7 +80,7 @@ def test_lines_are_read_in_latin_1(name: str, text: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "cp1252", "utf-16", "utf-16-le"])
 @pytest.mark.parametrize("mark", [";", "\t", ","])
-@pytest.mark.parametrize("first", ["", "sep={mark}\r\n", '"sep={mark}"\r\n'])
+@pytest.mark.parametrize("first", ["", "sep={mark}\r\n"])
 def test_tables_of_excel_are_read(first: str, mark: str, encoding: str, tmp_path: Path) -> None:
     table = first.format(mark=mark) + TEXT.replace(",", mark).replace("\n", "\r\n")
     (tmp_path / "docs.csv").write_bytes(table.encode(encoding))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from pathlib import Path
 
@@ -146,7 +147,32 @@ def test_a_vocabulary_without_names_in_the_language_is_warned_of(multilingual, t
     assert "the vocabulary has no names in Swedish: its names in English are matched" in caplog.text
 
 
+def test_a_language_without_stop_words_is_named(multilingual, tmp_path, caplog):
+    train = multilingual / "en.jsonl"
+    ontodex.train("popularity", train=train, language=["Manx", "en"], out=tmp_path / "gv")
+    assert "Manx: no stop words are known, so words of grammar are read like others" in caplog.text
+
+
 def test_without_a_language_names_are_english_as_before(multilingual):
     ontology = ontodex.read_ontology(multilingual / "vocabulary.ttl")
     assert prefer_languages(ontology, ()).language == "en"
     assert prefer_languages(ontology, ("sv", "fi")).language == "fi"
+
+
+@pytest.mark.parametrize("language", ["German", ()])
+def test_the_language_of_a_prepared_folder_is_recorded_and_read(
+    multilingual, tmp_path, caplog, language
+):
+    caplog.set_level(logging.INFO)
+    folder = tmp_path / "carried"
+    ontodex.prepare(
+        [multilingual / "de.jsonl"], out=folder, language=language, stop_words="own", min_count=1
+    )
+    record = json.loads((folder / "prepared.json").read_text(encoding="utf-8"))
+    assert record["plan"]["settings"]["languages"] == ["de"]
+    caplog.clear()
+    run = ontodex.train("kernel", train=folder / "de", out=tmp_path / "run", lemmas="")
+    assert run.languages == run.settings.model.languages == ("de",)
+    assert "language: German, as the corpus was prepared" in caplog.text
+    other = ontodex.train("popularity", train=folder / "de", language="fi", out=tmp_path / "fi")
+    assert other.languages == ("fi",)

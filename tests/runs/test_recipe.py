@@ -27,6 +27,18 @@ def test_dev_that_is_given_is_not_learned(tmp_path):
     assert (about["refit"], about["train"]["documents"]) == (False, 30)
 
 
+def test_counts_are_those_of_the_documents_learned_in_the_end(tmp_path, caplog):
+    # Each document has a label of its own: a tenth of them is first seen when it is learned.
+    train_docs = Corpus.of(
+        Doc(f"d{i}", {"title": f"trout {i}"}, (), ("fish", f"strange{i}")) for i in range(40)
+    )
+    ontology = build_ontology([Concept("fish", {"en": "fish"})])
+    run = train("knn", train=train_docs, out=tmp_path / "run", ontology=ontology)
+    assert run.about["dev"]["documents"] > 0
+    assert (run.about["labels"], run.about["train"]["documents"]) == (41, 40)
+    assert "40 of the 41 labels of the training documents are not in the ontology" in caplog.text
+
+
 def test_an_unfinished_run_is_not_loaded_and_can_be_started_again(copy):
     (copy / "manifest.json").unlink()
     with pytest.raises(RunError, match="not a finished run"):

@@ -10,6 +10,7 @@ from typer import Argument, Option
 
 import ontodex
 from ontodex.cli.app import (
+    DocumentLanguage,
     Json,
     NameLanguage,
     OntologyPath,
@@ -210,6 +211,7 @@ def prepare(
     corpora: Annotated[list[Path], Argument(metavar="CORPUS...", help="Train first, then others.")],
     out: Annotated[Path, Option("--out", help="Folder to write.")],
     ontology: OntologyPath = None,
+    language: DocumentLanguage = None,
     set_: Set = None,
 ) -> None:
     """Prepare features ahead of time, without the text, for training on another machine.
@@ -219,6 +221,8 @@ def prepare(
     from ontodex.config import read as read_config
 
     settings = read_config(None, set_ or []).get("prepare", {})
-    prepared = ontodex.prepare(corpora, out, ontology=ontology, mapping=mapping, **settings)
+    prepared = ontodex.prepare(
+        corpora, out, ontology=ontology, language=language or (), mapping=mapping, **settings
+    )
     for name, corpus in prepared.items():
         print_lines(f"{out / name}: {format_count(len(corpus), 'document')}")

@@ -52,7 +52,9 @@ class MatrixConfig(TfidfConfig, TokenConfig):
 class LemmaConfig(MatrixConfig):
     """Settings of TF-IDF of lemmas without stop words, each document in its own language."""
 
-    stop_words: str = OWN  # drop those of a language, or own: of each document's; "" = none
+    # drop those of a language, or own: of each document's; "" = none. enm, grc, gv, ko and se have
+    # no list
+    stop_words: str = OWN
     lemmas: str = OWN  # replace words by their lemmas (simplemma): a language, or own; "" = words
 
 

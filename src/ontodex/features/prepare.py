@@ -66,6 +66,7 @@ from ontodex.features.word_pieces import (
 from ontodex.io.counts import format_count
 from ontodex.io.files import hash_file, write_text
 from ontodex.io.hub import find_folder
+from ontodex.io.json_schema import read_table
 from ontodex.types import Corpus, LabelSpace, Ontology
 
 logger = logging.getLogger(__name__)
@@ -171,6 +172,15 @@ def prepare(
                     _select_part(part, prepared), *compute_graph_vectors(part, labels, config)
                 )
     return prepared
+
+
+def read_settings(corpus: Corpus) -> Plan:
+    """Return the settings with which a corpus was prepared; none for any other corpus."""
+    record = None if corpus.folder is None else corpus.folder.parent / RECORD
+    if record is None or not record.is_file():
+        return {}
+    settings = read_table(record).get("plan", {}).get("settings", {})
+    return dict(settings)
 
 
 def _select_part(part: Corpus, prepared: Mapping[str, Corpus]) -> Corpus:

@@ -32,7 +32,9 @@ class TokenConfig:
 
     fields: tuple[str, ...] = ()  # text fields to read, in this order; none = all
     punctuation: bool = False  # keep each punctuation mark as a token
-    stop_words: str = ""  # drop those of a language (en, de, fi ...), or of each document's own
+    # drop those of a language (en, de, fi ...), or of each document's own; enm, grc, gv, ko and se
+    # have no list
+    stop_words: str = ""
     lemmas: str = ""  # replace words by their lemmas (simplemma): a language, or own
     title_weight: int = 1  # times that the first of several fields is read
     # Of the documents, for `own`. [train] languages or a guess decides; no user sets it here.

@@ -41,7 +41,7 @@ FREE = 64 * 2**20
 
 MAX_LINE = 64 * 2**20  # bytes of one line; a document of 10 million characters fits in
 
-SEPARATOR_LINE = re.compile(r'"?sep=[,;\t]"?')  # Excel writes it before the header of a table
+SEPARATOR_LINE = re.compile(r"sep=[,;\t]")  # Excel writes it before the header of a table
 BOM = b"\xef\xbb\xbf"
 
 logger = logging.getLogger(__name__)

@@ -18,6 +18,7 @@ from ontodex.errors import RunError
 from ontodex.features.corpus_languages import guess_languages
 from ontodex.features.languages import (
     LANGUAGES,
+    STOP_WORDS,
     find_foreign_language,
     find_languages,
     list_names,
@@ -42,9 +43,10 @@ def find_corpus_languages(
     if asked:
         languages = find_languages(asked)
         logger.info("language: %s", list_names(languages) if languages else "none, as asked for")
+        _warn_bare_languages(languages)
         return languages
     if not corpus.has_text:
-        return ()
+        return _read_prepared_languages(corpus)
     rows = np.unique(np.linspace(0, len(corpus) - 1, _GUESS_DOCS).astype(np.int64))
     guess = guess_languages(corpus.select(rows).texts(), list_known_languages(ontology))
     names = list_names(guess.languages) if guess.languages else "not recognised"
@@ -57,6 +59,25 @@ def find_corpus_languages(
             f"perhaps {names}" if guess.languages else names,
         )
     return guess.languages
+
+
+def _warn_bare_languages(languages: Sequence[str]) -> None:
+    """Say for which languages all words are read, because no list has their stop words."""
+    if bare := [language for language in languages if language not in STOP_WORDS]:
+        logger.warning(
+            "%s: no stop words are known, so words of grammar are read like others",
+            list_names(bare),
+        )
+
+
+def _read_prepared_languages(corpus: Corpus) -> tuple[str, ...]:
+    """Return the languages that `ontodex prepare` recorded beside a corpus without text."""
+    from ontodex.features.prepare import read_settings
+
+    languages = find_languages(read_settings(corpus).get("languages", ()))
+    if languages:
+        logger.info("language: %s, as the corpus was prepared", list_names(languages))
+    return languages
 
 
 def list_known_languages(ontology: Ontology | None) -> list[str]:

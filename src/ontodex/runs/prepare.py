@@ -1,4 +1,4 @@
-"""Prepare features ahead of time: corpora in any format in, a folder without their text out."""
+"""Prepare features ahead of time, for training on a machine that has only the core."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.corpora.label_names import match_labels
 from ontodex.corpora.open import open_mapped, require_files
 from ontodex.corpora.split import set_aside
+from ontodex.features.languages import OWN
 from ontodex.features.prepare import PrepareConfig, name_corpora
 from ontodex.features.prepare import prepare as prepare_features
+from ontodex.features.token_config import set_languages
 from ontodex.ontology.levels import add_ancestors
 from ontodex.ontology.open import open_ontology
+from ontodex.runs.languages import find_corpus_languages
 from ontodex.runs.settings import write_paths
 from ontodex.types import Corpus, Ontology
 
@@ -24,6 +27,7 @@ def prepare(
     out: str | Path,
     *,
     ontology: Ontology | str | Path | None = None,
+    language: str | Sequence[str] = (),
     mapping: FieldMapping = NO_MAPPING,
     **settings: Any,
 ) -> dict[str, Corpus]:
@@ -31,6 +35,8 @@ def prepare(
 
     corpora     the training corpus first, then others; each is a folder in `out`
     ontology    labels that are names become ids, and label vectors learn ancestors too
+    language    language of the documents, or several: code or name; else guessed where `stop_words`
+                or `lemmas` is "own". It is recorded, and training from the folder reads it
     settings    those of the table [prepare]: max_length=500, phrases=True ...
 
     The prepared corpora are returned by name. They are given to `train` as the corpora are.
@@ -49,6 +55,9 @@ def prepare(
         for name, path in name_corpora([Path(path) for path in corpora], out).items()
     }
     train = next(iter(named.values()))
+    asked = [language] if isinstance(language, str) else list(language)
+    if asked or (OWN in (config.stop_words, config.lemmas) and not config.languages):
+        config = set_languages(config, find_corpus_languages(asked, train, known))
     # Without a dev corpus, training sets a tenth aside and fits on the rest.
     parts = [train] if len(named) > 1 else [train, set_aside(train)[0]]
     lists = None if known is None else add_ancestors(known, train.labels())

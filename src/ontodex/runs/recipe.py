@@ -136,7 +136,9 @@ def _train(
         ontology = prefer_languages(ontology, languages)
     labels = _collect_labels(settings, train, ontology)
     refuse_foreign_ontology(labels)
-    warn_suspicious_data(labels, dev)
+    learned = train.join(dev) if refits else train  # in the end
+    final = _collect_labels(settings, learned, ontology) if refits else labels
+    warn_suspicious_data(labels, final, dev)
     on_rank_zero(lambda: _begin(labels, train, dev, out), "begin the run")
     model = settings.model_class(settings.model, device=choose_device(device))
     if isinstance(model, Resumes):
@@ -145,12 +147,11 @@ def _train(
         started -= earlier or 0.0
     model.fit(train, dev, labels)
     ranking = _rank_dev(model, dev)
-    learned = train
     if isinstance(model, Refits) and refits:
-        first, learned = labels, train.join(dev)
-        labels = _refit(model, learned, first, settings, out)
+        _refit(model, learned, final, out)
         if ranking is not None:
-            ranking = translate_columns(ranking, first, labels)
+            ranking = translate_columns(ranking, labels, final)
+        labels = final
     about = {
         "ontodex": __version__,
         "model": settings.name,
@@ -215,10 +216,13 @@ def refuse_foreign_ontology(labels: LabelSpace) -> None:
         )
 
 
-def warn_suspicious_data(labels: LabelSpace, dev: Corpus) -> None:
-    """Warn of likely mistakes in the data before hours of training."""
+def warn_suspicious_data(labels: LabelSpace, final: LabelSpace, dev: Corpus) -> None:
+    """Warn of likely mistakes in the data before hours of training.
+
+    `final` are the labels that the run knows in the end, with those of dev where it learns dev too.
+    """
     known = labels.ids[: labels.n_seen]
-    warn_unknown_labels(known, labels.ontology, "training")
+    warn_unknown_labels(final.ids[: final.n_seen], labels.ontology, "training")
     if set(known).isdisjoint(label for own in dev.labels() for label in own):
         logger.warning(
             "no dev document has a label that training documents have: thresholds and early "
@@ -250,16 +254,12 @@ def _rank_dev(model: Model, dev: Corpus) -> Ranking | None:
     return None if isinstance(model, Decides) else model.rank(dev, RANKS)
 
 
-def _refit(
-    model: Refits, documents: Corpus, first: LabelSpace, settings: RunSettings, out: Path
-) -> LabelSpace:
-    """Train on train and dev together; return the labels that the model then knows."""
+def _refit(model: Refits, documents: Corpus, labels: LabelSpace, out: Path) -> None:
+    """Train on train and dev together."""
     if isinstance(model, Resumes):
         model.work = out / "work" / "refit"
-    labels = LabelSpace.of(documents, first.ontology, min_count=settings.labels.min_count)
     on_rank_zero(lambda: save_labels(labels, out / "labels.tsv"), "write the labels")
     model.refit(documents, labels)
-    return labels
 
 
 def translate_columns(ranking: Ranking, old: LabelSpace, new: LabelSpace) -> Ranking:

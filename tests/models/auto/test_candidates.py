@@ -10,6 +10,7 @@ from ontodex.models.auto.candidates import (
     SPACE,
     check_systems,
     choose_systems,
+    estimate_bert_seconds,
     list_alternatives,
 )
 from ontodex.models.auto.trials import nest_settings
@@ -39,6 +40,20 @@ def test_an_encoder_makes_candidates_of_the_systems_that_read_with_one(make_corp
     assert on_gpu["attentive"]  # one network is enough
     assert "encoder" in choose_systems(train, labels, "cuda")["attentive-bert"]
     assert "ontology" in choose_systems(train, LabelSpace.of(train), "cpu", "minilm")["semantic"]
+
+
+def test_attentive_bert_is_tried_on_a_cpu_where_the_budget_is_long_enough(make_corpus, ontology):
+    train = make_corpus(50, 1)
+    labels = LabelSpace.of(train, ontology)
+    needed = estimate_bert_seconds(train)
+    short, long = (
+        choose_systems(train, labels, "cpu", "minilm", seconds=factor * needed)
+        for factor in (0.5, 2.0)
+    )
+    assert "on this CPU: needs such a budget, or a GPU" in short["attentive-bert"]
+    assert not long["attentive-bert"]
+    # Longer texts, more of them: more time.
+    assert estimate_bert_seconds(make_corpus(100, 1)) > needed
 
 
 def test_features_are_no_texts():

@@ -10,9 +10,14 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ontodex.errors import ConfigError
 from ontodex.features.compounds import COMPOUNDING
+from ontodex.io.durations import format_clock
+from ontodex.io.threads import count_cores
 from ontodex.models import MODELS, find_model
+from ontodex.models.attentive_bert.config import AttentiveBertConfig
 from ontodex.types import Corpus, LabelSpace
 
 Alternatives = tuple[tuple[str, Any], ...]
@@ -21,6 +26,12 @@ _KERNEL_CELLS = 2 * 10**7  # documents x labels: the weights of `kernel` are den
 _KERNEL_DOCUMENTS = 10_000
 _KNN_DOCUMENTS = 200_000  # it compares a text with every one of them
 _TREE_LABELS = 100  # fewer labels make no tree
+# Seconds of a core for a word piece in a training step of a small encoder: three times what ranking
+# takes (docs/papers/attentive-bert.md).
+_PIECE_SECONDS = 1.2e-3
+_PIECES_PER_WORD = 1.3
+_TRAININGS = 3  # trials on parts of the documents, on train, and the last one with dev
+_MEASURED = 200  # documents whose length is measured
 
 # Settings of words: every system that counts words has them.
 _WORDS: Alternatives = (
@@ -39,11 +50,11 @@ FAMILIES = {"linear": "weights", "bonsai": "weights", "parabel": "weights", "ker
 
 
 def choose_systems(
-    train: Corpus, labels: LabelSpace, device: str, encoder: str = ""
+    train: Corpus, labels: LabelSpace, device: str, encoder: str = "", *, seconds: float = 0.0
 ) -> dict[str, str]:
     """Return every candidate with the reason why it is left out, "" for one that is tried.
 
-    `encoder` is the folder of a pretrained encoder, where there is one.
+    `encoder` is the folder of a pretrained encoder, where there is one; `seconds` is the budget.
     """
     n_docs, n_labels, is_text = len(train), labels.n_seen, train.kind == "text"
     has_names = labels.ontology is not None and any(labels.ontology.names.values())
@@ -55,7 +66,7 @@ def choose_systems(
         "kernel": "for smaller corpora",
         "parabel": "" if n_labels >= _TREE_LABELS else f"for {_TREE_LABELS} labels or more",
         "semantic": "needs a pretrained encoder (model.encoder)",
-        "attentive-bert": "needs a GPU and a pretrained encoder (model.encoder)",
+        "attentive-bert": "needs a pretrained encoder (model.encoder)",
         "attentive": "needs a GPU",
     }
     if n_docs <= _KERNEL_DOCUMENTS and n_docs * n_labels <= _KERNEL_CELLS:
@@ -65,7 +76,25 @@ def choose_systems(
         reasons["semantic"] = reasons["lexical"]
     if has_gpu and is_text:
         reasons["attentive-bert" if encoder else "attentive"] = ""
+    elif encoder and is_text:
+        needed = estimate_bert_seconds(train)
+        duration = format_clock(needed)
+        reasons["attentive-bert"] = (
+            f"takes about {duration} on this CPU: needs such a budget, or a GPU"
+            if needed > seconds
+            else ""
+        )
     return reasons
+
+
+def estimate_bert_seconds(train: Corpus) -> float:
+    """Return about how long `attentive-bert` takes on this CPU, trials and last training."""
+    config = AttentiveBertConfig()
+    rows = np.unique(np.linspace(0, max(len(train) - 1, 0), _MEASURED).astype(np.int64))
+    words = [len(text.split()) for text in train.select(rows).texts()]
+    pieces = min(_PIECES_PER_WORD * float(np.mean(words)), config.window * config.windows)
+    passes = config.train.fit_to_corpus(len(train)).epochs * len(train)
+    return _TRAININGS * passes * pieces * _PIECE_SECONDS / count_cores()
 
 
 def check_systems(names: Sequence[str]) -> None:

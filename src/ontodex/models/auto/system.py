@@ -74,7 +74,9 @@ class AutoSystem(Explains):
                 encoder=self.config.encoder,
             )
             rungs = make_rungs(train, dev, labels, folds=self.config.folds, seed=self.config.seed)
-            reasons = choose_systems(train, labels, self.device, self.config.encoder)
+            reasons = choose_systems(
+                train, labels, self.device, self.config.encoder, seconds=self.config.seconds
+            )
             systems = self.config.systems or [name for name in reasons if not reasons[name]]
             search = Search(
                 runner,

@@ -64,7 +64,9 @@ class LexicalConfig:
 
     fields: tuple[str, ...] = ()  # text fields to read; none = all of them
     stem: Stem = "plural"  # English plural endings are ignored
-    stop_words: str = OWN  # stop words skipped in names and texts: a language, or own; "" = none
+    # stop words skipped in names and texts: a language, or own; "" = none. enm, grc, gv, ko and se
+    # have no list
+    stop_words: str = OWN
     lemmas: str = OWN  # match dictionary forms (simplemma): a language, or own; "" = words match
     languages: tuple[str, ...] = field(default=(), metadata=RESOLVED)  # of documents and names
     smooth: float = 5.0  # matches of an average concept added to the statistics of each concept
