@@ -36,7 +36,7 @@ def test_counts_are_those_of_the_documents_learned_in_the_end(tmp_path, caplog):
     run = train("knn", train=train_docs, out=tmp_path / "run", ontology=ontology)
     assert run.about["dev"]["documents"] > 0
     assert (run.about["labels"], run.about["train"]["documents"]) == (41, 40)
-    assert "40 of the 41 labels of the training documents are not in the ontology" in caplog.text
+    assert "labels of the training documents that are not in the ontology: 40 of 41" in caplog.text
 
 
 def test_an_unfinished_run_is_not_loaded_and_can_be_started_again(copy):
