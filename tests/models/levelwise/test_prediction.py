@@ -8,7 +8,7 @@ import torch
 from levelwise_planted import BRIEF, CONFIG, DEV, LABELS, TRAIN, PlantedLevelwise
 
 from ontodex.config import vary
-from ontodex.models.levelwise.prediction import Batch
+from ontodex.models.levelwise.prediction import Batch, predict
 from ontodex.types import Corpus, Doc
 
 
@@ -27,3 +27,7 @@ def test_logits_of_some_documents_of_a_batch_equal_those_of_these_documents_alon
     some = Batch(network, stage.streams, rows).compute_logits(1, inside)
     alone = Batch(network, stage.streams, rows[inside]).compute_logits(1, np.arange(3))
     torch.testing.assert_close(some, alone)
+    none = predict(network, system.levels, stage.streams, rows[:0], 3, torch.device("cpu"))
+    assert [(len(ranking), ranking.k) for ranking in none] == [
+        (0, min(3, len(level))) for level in system.levels
+    ]
