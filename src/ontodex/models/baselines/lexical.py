@@ -16,7 +16,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -213,7 +213,7 @@ class _State:
 class LexicalSystem:
     """Suggest the concepts whose names are in the text."""
 
-    Config = LexicalConfig
+    Config: ClassVar[type[LexicalConfig]] = LexicalConfig
 
     def __init__(self, config: LexicalConfig, *, device: str = "cpu") -> None:
         self.config = config

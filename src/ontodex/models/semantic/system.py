@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -80,7 +80,7 @@ class Passage(NamedTuple):
 class SemanticSystem:
     """Suggests concepts whose names mean what the text says."""
 
-    Config = SemanticConfig
+    Config: ClassVar[type[SemanticConfig]] = SemanticConfig
     learns_labels = False  # dev calibrates its probabilities
 
     def __init__(self, config: SemanticConfig, *, device: str = "cpu") -> None:
