@@ -6,7 +6,8 @@
 An occurrence counts where the concept is among the first 10 or 100 of all concepts. Documents with
 such a concept are ranked, and besides one in `--every`, by a hash of the id: nDCG@5 is that of the
 latter, and they fit what is fitted. Joined rankers are each join with equal weights, and the
-consensus whose join, weights and model of ranking again are chosen on dev.
+consensus whose join, weights and model of ranking again are chosen on dev. What is ranked again is
+cross-validated on dev.
 
 `--rankings FOLDER` keeps the ranking of each run, and reads those that are there. With `--every 1`
 they are complete, as bench/consensus.py reads them.
@@ -111,7 +112,7 @@ def main() -> None:
     header += [f"test {group} R@{k}" for group in groups for k in FIRST]
     say(f"\n| ranker | {' | '.join(header)} |\n{'|---' * (len(header) + 1)}|")
     counts = LabelCounts.of(labels, labels.gold(open_corpus(given.train)))
-    for name, model in list_rankers(members, labels, parts[0].sample, counts):
+    for name, model in list_rankers(members, labels, parts[0], counts):
         cells = [cell for part in parts for cell in measure(part, model, labels)]
         cells += measure_groups(parts[1], model, given.by, groups.tolist())
         say(f"| {name} | {' | '.join(f'{value:.1f}' for value in cells)} |")
@@ -136,21 +137,46 @@ def keep(run: Run, parts: Sequence[Part], folder: Path | None) -> Kept:
 
 
 def list_rankers(
-    members: Sequence[Member], labels: LabelSpace, dev: Corpus, counts: LabelCounts
+    members: Sequence[Member], labels: LabelSpace, dev: Part, counts: LabelCounts
 ) -> list[tuple[str, Any]]:
     """Return every run and every ranker joined of them all, by name."""
     found: list[tuple[str, Any]] = [(one.folder.name, one.model) for one in members]
     found += [(f"all, {join}", Consensus.of(members, labels, join=join)) for join in JOINS]
     for rerank in (False, True):
         chosen = Consensus.of(members, labels, join="best", rerank=rerank)
-        chosen.select(dev, labels.gold(dev), counts)
+        chosen.select(dev.sample, labels.gold(dev.sample), counts)
         weights = [
             f"{one.folder.name} {weight:g}"
             for one, weight in zip(chosen.members, chosen.weights, strict=True)
         ]
         name = f"chosen: {chosen.join}, {', '.join(weights)}"
-        found.append((f"{name}, ranked again" if rerank else name, chosen))
+        if rerank:
+            found.append((f"{name}, ranked again", CrossValidated(chosen, dev, labels, counts)))
+        else:
+            found.append((name, chosen))
     return found
+
+
+class CrossValidated:
+    """A consensus that ranks the documents it was fitted to by the models of other folds."""
+
+    def __init__(
+        self, model: Consensus, dev: Part, labels: LabelSpace, counts: LabelCounts
+    ) -> None:
+        self.model = model
+        found = model._collect(dev.sample, RANKS)
+        held_out = model.calibrate(found, labels.gold(dev.sample), counts)
+        row = {one: number for number, one in enumerate(dev.sample.ids)}
+        unseen = model.rank(dev.unseen, RANKS)
+        fitted = np.flatnonzero([one in row for one in dev.unseen.ids])
+        own = held_out.take(np.array([row[dev.unseen.ids[place]] for place in fitted], np.int64))
+        columns, p = unseen.columns.copy(), unseen.probabilities.copy()
+        columns[fitted], p[fitted] = own.columns, own.probabilities
+        self.held_out = {dev.sample.key: held_out, dev.unseen.key: Ranking(columns, p)}
+
+    def rank(self, corpus: Corpus, k: int) -> Ranking:
+        found = self.held_out.get(corpus.key)
+        return self.model.rank(corpus, k) if found is None else found.cut(k)
 
 
 def measure(part: Part, model: Any, labels: LabelSpace) -> list[float]:
