@@ -1,4 +1,4 @@
-"""Find out whether this CPU multiplies matrices of bf16 numbers in hardware.
+"""Find out whether the CPU multiplies matrices of bf16 numbers in hardware.
 
 With such units a product takes a quarter of the time of fp32. Without them oneDNN, PyTorch's
 library of products, may end the process at a bf16 product, so it is kept from choosing one.
