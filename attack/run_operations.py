@@ -1,4 +1,4 @@
-"""The operations of users on a run folder beyond ranking: every command and route that reads it.
+"""Operations on a run folder beyond ranking: every command and route that reads it.
 
 A damaged folder that was accepted must also survive these: an operation ends, or is refused with an
 OntodexError, and every run folder that it leaves behind loads.
