@@ -109,10 +109,10 @@ def restore_version(run: Run | str | Path, name: str | None = None) -> Version:
     current, *earlier = list_versions(folder)
     found = [one for one in earlier if name is None or one.name.startswith(name)]
     if not found:
-        known = ", ".join(one.name for one in earlier) or "none"
         wanted = "no earlier version" if name is None else f"no earlier version {name[:40]!r}"
+        known = f"; it has {', '.join(one.name for one in earlier)}" if earlier else ""
         raise RunError(
-            f"{folder}: has {wanted}; it has {known}",
+            f"{folder}: has {wanted}{known}",
             hint="ontodex versions RUN lists them; `learn` and `update` keep what they replace",
         )
     if found[0].name != current.name:

@@ -50,3 +50,29 @@ def test_the_page_has_no_text_outside_the_table():
     body = HTML[HTML.index("<body>") :]
     shown = re.findall(r">([^<>]*[A-Za-z]{2}[^<>]*)<", body)
     assert set(map(str.strip, shown)) <= {"ontodex"}
+
+
+# Ways in which the code shows a text, followed by a literal with letters.
+SHOWN = re.compile(
+    r"""(?:(?:textContent|innerText|title|ariaLabel|placeholder)\s*=(?!=)|announce\(|message:"""
+    r"""|setAttribute\("aria-label",|element\("\w+", \{[^}]*\},)\s*["'`](?=[^"'`$]*[A-Za-z]{2})"""
+)
+
+
+def test_the_code_shows_no_text_outside_the_table():
+    """The description of the API (docs.js) is in English, as the texts of the service are."""
+    assert SHOWN.search('byId("x").textContent = "Nothing"')
+    assert SHOWN.search('element("p", { class: "quiet" }, "Nothing")')
+    assert SHOWN.search('announce("Saved")')
+    names = (
+        'element("code", {}, "ontodex evaluate RUN CORPUS"',
+        'element("a", { href: "/metrics" }, "/metrics")',
+        'title = "ontodex"',
+    )
+    found = {
+        (path.name, path.read_text()[hit.start() : hit.start() + 80].split("\n")[0])
+        for path in PAGE.glob("*.js")
+        if path.name != "docs.js"
+        for hit in SHOWN.finditer(path.read_text())
+    }
+    assert {each for each in found if not each[1].startswith(names)} == set()
