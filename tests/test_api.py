@@ -69,8 +69,9 @@ def session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 # In this order: what one example writes is there for the next one, as in a session.
 EXAMPLES = [
-    train, ontodex.load, ontodex.Run.suggest, ontodex.Run.explain, ontodex.Run.index,
-    ontodex.evaluate, ontodex.compare, ontodex.export, ontodex.tune, ontodex.update,
+    train, ontodex.prepare, ontodex.load, ontodex.Run.suggest, ontodex.Run.explain,
+    ontodex.Run.index, ontodex.evaluate, ontodex.compare, ontodex.export, ontodex.tune,
+    ontodex.update,
     ontodex.list_versions, ontodex.restore_version, ontodex.migrate, ontodex.push, ontodex.pull,
     ontodex.learn,
 ]  # fmt: skip

@@ -38,7 +38,9 @@ def prepare(
                 or `lemmas` is "own". It is recorded, and training from the folder reads it
     settings    settings of [prepare] as keywords: max_length=500, lemmas="own" ...
 
-    >>> ontodex.prepare(["train.jsonl", "dev.jsonl"], out="carried", language="fi", lemmas="own")
+    >>> carried = ontodex.prepare(["train.jsonl", "test.jsonl"], out="carried", language="English")
+    >>> list(carried)
+    ['train', 'test']
     """
     paths, out = [Path(path) for path in corpora], Path(out)
     config = build(PrepareConfig, settings, "prepare")
