@@ -2,6 +2,7 @@
 
     python bench/auto.py medline --budget 10m
     python bench/auto.py sample --budget 60s --out results.md
+    python bench/auto.py tibkat --documents 2000 --budget 2m
 
 Corpora: sample, medline, tibkat, eurlex57k; all but the sample need $ONTODEX_DATA, else
 ../shared/data. Each single system is trained with its defaults (a tenth of train set aside where a
@@ -42,8 +43,11 @@ FIGURES: dict[str, tuple[Metric, int]] = {
 Parts = tuple[Corpus, Corpus, Corpus, Ontology | None]
 
 
-def read_parts(name: str, folder: Path) -> Parts:
-    """Return train, dev, test and the ontology of a data set."""
+def read_parts(name: str, folder: Path, documents: int = 0) -> Parts:
+    """Return train, dev, test and the ontology of a data set.
+
+    Of TIBKAT, `documents` takes so many records, dev among them, at random.
+    """
     if name == "sample":
         get("sample", folder)
         train, dev, test = (open_corpus(folder / f"{p}.jsonl") for p in ("train", "dev", "test"))
@@ -57,7 +61,10 @@ def read_parts(name: str, folder: Path) -> Parts:
         full = [bool(doc.labels) and "abstract" in doc.fields for doc in citations]
         train, dev, test = split_by_hash(citations.select(np.array(full)))
         return train, dev, test, read_ontology(DATA / "mesh" / "mesh_id_label_mappings.tsv.gz")
-    train, dev = set_aside(open_corpus(DATA / name / "train.jsonl.xz"))
+    whole = open_corpus(DATA / name / "train.jsonl.xz")
+    if documents:
+        whole = whole.select(np.sort(np.random.default_rng(1).permutation(len(whole))[:documents]))
+    train, dev = set_aside(whole)
     test = open_corpus(DATA / name / "test.jsonl.xz")
     return train, dev, test, read_ontology(DATA / name / "gnd-names-en.tsv.gz")
 
@@ -75,6 +82,7 @@ def main() -> None:
     parser.add_argument("name", choices=["sample", "medline", "tibkat", "eurlex57k"])
     parser.add_argument("--budget", default="10m")
     parser.add_argument("--systems", nargs="+", default=["lexical", "linear", "bonsai", "knn"])
+    parser.add_argument("--documents", type=int, default=0, help="records of TIBKAT; 0 = all")
     parser.add_argument("--only-auto", action="store_true", help="leave the other systems out")
     parser.add_argument(
         "--runs", type=Path, help="keep the runs in this folder, and use those there"
@@ -83,7 +91,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.runs or Path(temporary)
-        parts = read_parts(options.name, folder / "data")
+        parts = read_parts(options.name, folder / "data", options.documents)
         rows = [measure_auto(parts, folder / "auto", options.budget)]
         if not options.only_auto:
             rows += measure_by_hand(parts, folder, options.systems)
