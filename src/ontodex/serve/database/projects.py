@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
@@ -57,7 +58,8 @@ class Projects:
     def find(self, vocabulary: str) -> int | None:
         """Return the project of a vocabulary, by its digest; None if there is none."""
         with self._engine.begin() as connection:
-            return connection.execute(_select_project(vocabulary)).scalar()
+            found: int | None = connection.execute(_select_project(vocabulary)).scalar()
+            return found
 
     def count_without_project(self) -> int:
         """Return how many documents of an older database belong to no project yet."""
@@ -148,7 +150,7 @@ class Projects:
             logger.warning("given to projects: %s of an older database", count)
 
 
-def _select_project(vocabulary: str) -> sa.Select[tuple[int]]:
+def _select_project(vocabulary: str) -> sa.Select[Any]:
     return sa.select(projects.c.id).where(projects.c.vocabulary == vocabulary)
 
 
