@@ -51,7 +51,7 @@ def test_rdrop_is_the_cross_entropy_and_both_divergences_by_loops(variants):
 def test_variants_are_trained_once_and_compared(variants, tmp_path, monkeypatch, capsys):
     encoder = write_tiny_encoder(tmp_path / "encoder", SENTENCES.values())
     corpora = {"train": Corpus.of(DOCS), "dev": Corpus.of(DOCS[:3])}
-    config = PrepareConfig(encoder=str(encoder), min_count=1, stop_words="en")
+    config = PrepareConfig(encoder=str(encoder), window=60, min_count=1, stop_words="en")
     prepare(corpora, tmp_path / "carried", config)
     out = tmp_path / "variants.jsonl"
     given = [str(tmp_path / "carried"), str(encoder), str(out), "--only", "default", "rdrop-1"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -77,15 +76,6 @@ def test_a_file_and_standard_input_give_the_same_text(tmp_path, pipe_to_stdin):
 def test_standard_input_that_is_closed_has_no_text(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     assert str(refusal("-")) == "standard input: no text"
-
-
-def test_a_file_may_have_a_name_that_is_not_utf8(tmp_path):
-    file = tmp_path / os.fsdecode(b"caf\xe9.txt")
-    try:
-        file.write_text("bins")
-    except OSError:
-        pytest.skip("this file system has only names in UTF-8")
-    assert read_document(str(file), None).text == "bins"
 
 
 @pytest.fixture(scope="module")

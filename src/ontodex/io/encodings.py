@@ -34,6 +34,7 @@ _IN_WORD = re.compile("[A-Za-z][\udc80-\udcff]|[\udc80-\udcff][A-Za-z]")
 _UNMARKED = 4_096  # bytes that show UTF-16 without a mark
 _LEAST_UNMARKED = 8  # bytes of such a text
 _NUL_SHARE = 0.05  # of its characters, at least, are ASCII: spaces, digits, separators
+_LATIN_SHARE = 0.4  # where the bytes are a text without the NULs, or one damaged by a NUL
 _SCAN = 16 * 2**20  # bytes from which the encoding is detected
 _BLOCK = 2**20
 
@@ -84,7 +85,17 @@ def find_unmarked_utf16(raw: bytes) -> str:
     encoding = "utf-16-le" if odd else "utf-16-be"
     text = block.decode(encoding, "replace")
     is_text = "\ufffd" not in text[:-1] and not BINARY.search(text.encode("ascii", "ignore"))
-    return encoding if is_text and max(even, odd) >= _NUL_SHARE * len(text) else ""
+    share = _LATIN_SHARE if _is_plain(block.replace(b"\0", b"")) else _NUL_SHARE
+    return encoding if is_text and max(even, odd) >= share * len(text) else ""
+
+
+def _is_plain(block: bytes) -> bool:
+    """Tell whether the bytes are text in UTF-8."""
+    try:
+        block.decode()
+    except UnicodeDecodeError:
+        return False
+    return not BINARY.search(block)
 
 
 def _read_block(file: IO[bytes]) -> bytes:

@@ -18,6 +18,7 @@ from ontodex.models.baselines.popularity import PopularityConfig, PopularitySyst
 from ontodex.models.consensus.member_selection import measure_ndcg
 from ontodex.models.consensus.reranker import LabelCounts
 from ontodex.models.consensus.system import Consensus, ConsensusConfig, merge_spans
+from ontodex.models.interface import Explains
 from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.ontology.open import write_ontology
 from ontodex.runs.folder import save_labels, write_manifest
@@ -44,7 +45,7 @@ class ConstantModel:
         return Ranking.top(np.tile(self.probabilities, (len(corpus), 1)), k)
 
 
-class ExplainingModel(ConstantModel):
+class ExplainingModel(ConstantModel, Explains):
     def explain(self, doc: Doc, column: int) -> Sequence[Span]:
         return self.spans
 
