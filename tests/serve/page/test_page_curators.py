@@ -223,6 +223,7 @@ def test_a_text_in_another_language_is_warned_of_in_the_language_of_the_page(bro
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_list_of_keys_scrolls_inside_its_dialog(browse, waters, width):
     ada = browse(waters, width=width)
+    ada.sees("#entry:not([hidden])")
     ada.page.evaluate("document.activeElement.blur()")
     ada.press("?")
     ada.sees("#keys[open]")
@@ -376,6 +377,7 @@ def test_two_people_are_shown_side_by_side_with_their_agreement(
     people = {}
     for name, key in keys.items():
         people[name] = browse(address, theme=theme, expected="401")
+        people[name].sees("#sign-in[open]")
         people[name].assert_accessible("sign in")
         people[name].page.fill("#sign-in-key", key)
         people[name].press("Enter")
