@@ -52,9 +52,9 @@ TEXTS = (
 
 
 def run(seconds: float, seed: int, out: Path) -> Result:
-    """Try mutants of every system in turn until the time is over."""
+    """Try mutants of every system in turn; the time counts from the first mutant."""
     _import_libraries()
-    result, end = Result(), time.monotonic() + seconds
+    result = Result()
     counts: dict[str, Counter[str]] = {}
     with tempfile.TemporaryDirectory(prefix="ontodex-seeds-") as folder:
         logging.disable(logging.CRITICAL)
@@ -64,6 +64,7 @@ def run(seconds: float, seed: int, out: Path) -> Result:
     random.Random(seed).shuffle(systems)
     start = 0
     coverage = Coverage(LOADERS, is_loading)
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         for system in systems:
             if time.monotonic() < end:
