@@ -45,10 +45,10 @@ LONGEST = 300  # seconds of one command
 def run(seconds: float, seed: int, out: Path) -> Result:
     """Kill commands and services in turn until the time is used up."""
     result, rng = Result(), random.Random(seed)
-    ends = time.monotonic() + seconds
     with tempfile.TemporaryDirectory(prefix="attack-kills-") as name, start_postgres() as url:
         folder = Path(name)
         inputs = make_inputs(folder / "inputs")
+        ends = time.monotonic() + seconds
         counts = _attack(inputs, folder, url, rng, ends, result, out)
     for what, count in counts.items():
         result.notes[what] = f"{count} kills"

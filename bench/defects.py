@@ -1,0 +1,177 @@
+"""What commands do with the files that broke version 0.1: outcome, time and memory.
+
+    python bench/defects.py                               # of this tree
+    PYTHONPATH=OTHER/src python bench/defects.py runs     # a group, of another version
+
+The run folders are the cases of tests/runs/test_damaged_runs.py. Each command has a process of its
+own with 30 s and 6 GiB of address space. Time is processor time with the start of Python; memory is
+the largest resident size of the process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+RUNS = Path(__file__).parents[1] / "tests" / "runs" / "0.1"
+SECONDS, MEMORY = 30, 6 * 2**30
+MIB = 2**20
+MEDLINE = b'<?xml version="1.0"?>\n<PubmedArticleSet>\n'
+ARTICLE = (
+    b'<PubmedArticle><MedlineCitation Status="MEDLINE"><PMID Version="1">%d</PMID><Article>'
+    b"<ArticleTitle>Rain in rivers</ArticleTitle></Article></MedlineCitation></PubmedArticle>\n"
+)
+TURTLE = (
+    "@prefix skos: <http://www.w3.org/2004/02/skos/core#> .\n"
+    "@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n@prefix e: <http://e/> .\n"
+)
+MANY = 20_000  # languages
+CHAIN = 10_000
+TWICE = 100_000  # times one id
+
+
+def tag(number: int) -> str:
+    """Return a language tag of four letters."""
+    return "x-" + "".join(chr(97 + number // 26**place % 26) for place in range(4))
+
+
+def make_turtle(language: Callable[[int], str]) -> bytes:
+    concepts = (
+        f'e:c{i} a skos:Concept ; skos:prefLabel "name {i}"@{language(i)} .\n' for i in range(MANY)
+    )
+    return (TURTLE + "".join(concepts)).encode()
+
+
+def make_json(language: Callable[[int], str]) -> bytes:
+    return json.dumps(
+        [{"id": f"c{i}", "names": {language(i): f"n {i}"}} for i in range(MANY)]
+    ).encode()
+
+
+def make_chain(length: int) -> bytes:
+    lines = (f"e:k{i} rdfs:subClassOf e:k{i - 1} .\n" for i in range(1, length))
+    return (
+        f"{TURTLE}e:k0 rdfs:subClassOf skos:Concept .\n{''.join(lines)}"
+        f'e:x a e:k{length - 1} ; skos:prefLabel "x"@en .\n'
+    ).encode()
+
+
+def make_repeated(identify: Callable[[int], str]) -> bytes:
+    records = ({"id": identify(i), "names": {"en": f"name {i}"}} for i in range(TWICE))
+    return json.dumps(list(records)).encode()
+
+
+def make_files() -> Iterator[tuple[str, str, bytes]]:
+    """Yield the name, the file name and the bytes of each file; a benign one before the others."""
+    pmids = MEDLINE + b"<DeleteCitation>" + b"<PMID" * (2 * MIB // 5)
+    citations = MEDLINE + b"<MedlineCitation " * (2 * MIB // 17)
+    articles = b"".join(ARTICLE % i for i in range(2 * MIB // len(ARTICLE)))
+    yield "benign: MEDLINE", "benign.xml", MEDLINE + articles + b"</PubmedArticleSet>"
+    yield "MEDLINE, `<PMID` repeated", "pmid.xml", pmids
+    yield "the same, gzip", "pmid.xml.gz", gzip.compress(pmids)
+    yield "MEDLINE, `<MedlineCitation ` repeated", "citation.xml", citations
+    yield "the same, gzip", "citation.xml.gz", gzip.compress(citations)
+    yield "benign: SKOS, one language", "one.ttl", make_turtle(lambda i: "en")
+    yield "SKOS, 20,000 languages", "many.ttl", make_turtle(tag)
+    yield "benign: JSON, one language", "one.json", make_json(lambda i: "en")
+    yield "JSON, 20,000 languages", "many.json", make_json(tag)
+    yield "Turtle, a chain of 10,000", "chain.ttl", make_chain(CHAIN)
+    yield "benign: JSON, 100,000 ids", "ids.json", make_repeated(lambda i: f"c{i}")
+    yield "JSON, one id 100,000 times", "id.json", make_repeated(lambda i: "c")
+
+
+def list_files(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the command that reads each file."""
+    for what, file, content in make_files():
+        (folder / file).write_bytes(content)
+        yield what, ["check", file] if ".xml" in file else ["ontology", "show", file]
+
+
+def list_special(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield commands with a device or a pipe, which no writer opens."""
+    os.mkfifo(folder / "pipe")
+    (folder / "texts").mkdir()
+    os.mkfifo(folder / "texts" / "a.txt")
+    yield "`check /dev/zero`", ["check", "/dev/zero"]
+    yield "`ontology show /dev/zero`", ["ontology", "show", "/dev/zero"]
+    yield "`check` a pipe", ["check", "pipe"]
+    yield "`check` a folder with a pipe", ["check", "texts"]
+    yield "`ontology show` a pipe", ["ontology", "show", "pipe"]
+    yield "`convert` a pipe", ["convert", "pipe", "out.jsonl"]
+    yield "`index` a pipe", ["index", str(RUNS / "knn"), "pipe", "out.csv"]
+    train = ["train", "--model", "popularity", "--train", "pipe", "--out", "run"]
+    yield "`train` with a pipe", train
+
+
+def list_runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield `suggest` with each damaged run; first two undamaged ones."""
+    sys.path.insert(0, str(RUNS.parent))
+    damaged: Any = import_module("test_damaged_runs")
+    for system in ("kernel", "levelwise"):
+        yield f"benign: {system}", ["suggest", str(RUNS / system), "rodent control"]
+    for number, (case, (system, file, change)) in enumerate(damaged.CASES.items()):
+        path = damaged.damage(system, folder / str(number), file, change)
+        yield f"{system}: {case}", ["suggest", str(path), "rodent control"]
+
+
+GROUPS = {"files": list_files, "special": list_special, "runs": list_runs}
+
+
+def measure(command: Sequence[str], folder: Path) -> str:
+    """Return the cells of a command: outcome, processor seconds, MiB."""
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ontodex", *command],
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    resource.prlimit(process.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
+    clock = threading.Timer(SECONDS, os.killpg, (process.pid, signal.SIGKILL))
+    clock.start()
+    start = time.monotonic()
+    _, status, usage = os.wait4(process.pid, 0)
+    took = time.monotonic() - start
+    clock.cancel()
+    process.returncode = os.waitstatus_to_exitcode(status)
+    log = (folder / "log").read_text(errors="replace")
+    seconds, mib = usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    return f"{describe(process.returncode, log, took)} | {seconds:.1f} s | {mib:,.0f} MiB"
+
+
+def describe(status: int, log: str, took: float) -> str:
+    """Return what became of a command."""
+    if took >= SECONDS:
+        return f"no end after {SECONDS} s"
+    if "Traceback" in log:
+        return f"`{log.rstrip().splitlines()[-1].partition(':')[0]}`"
+    return "accepted" if status == 0 else "refused" if status > 0 else f"ended by signal {-status}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("groups", nargs="*", default=list(GROUPS), metavar="|".join(GROUPS))
+    print("| Input | Outcome | Time | Memory |\n|---|---|---|---|")
+    for group in parser.parse_args().groups:
+        with tempfile.TemporaryDirectory(prefix="defects-") as name:
+            for what, command in GROUPS[group](Path(name)):
+                print(f"| {what} | {measure(command, Path(name))} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
