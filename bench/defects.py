@@ -4,8 +4,8 @@
     PYTHONPATH=OTHER/src python bench/defects.py runs     # a group, of another version
 
 The run folders are the cases of tests/runs/test_damaged_runs.py. Each command has a process of its
-own with 30 s and 6 GiB of address space. Time is processor time with the start of Python; memory is
-the largest resident size of the process.
+own with 30 s of processor time and 6 GiB of address space. Time is processor time with the start of
+Python; memory is the largest resident size of the process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
@@ -28,6 +27,7 @@ from typing import Any
 
 RUNS = Path(__file__).parents[1] / "tests" / "runs" / "0.1"
 SECONDS, MEMORY = 30, 6 * 2**30
+PAUSE, IDLE = 0.1, 10  # seconds; a command that sleeps for so long waits for ever
 MIB = 2**20
 MEDLINE = b'<?xml version="1.0"?>\n<PubmedArticleSet>\n'
 ARTICLE = (
@@ -107,6 +107,8 @@ def list_special(folder: Path) -> Iterator[tuple[str, list[str]]]:
     os.mkfifo(folder / "texts" / "a.txt")
     yield "`check /dev/zero`", ["check", "/dev/zero"]
     yield "`ontology show /dev/zero`", ["ontology", "show", "/dev/zero"]
+    jsonl = ["convert", "/dev/zero", "out.csv", "--from", "jsonl"]
+    yield "`convert --from jsonl /dev/zero`", jsonl
     yield "`check` a pipe", ["check", "pipe"]
     yield "`check` a folder with a pipe", ["check", "texts"]
     yield "`ontology show` a pipe", ["ontology", "show", "pipe"]
@@ -139,25 +141,33 @@ def measure(command: Sequence[str], folder: Path) -> str:
             stdout=log,
             stderr=log,
             stdin=subprocess.DEVNULL,
-            start_new_session=True,
         )
     resource.prlimit(process.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
-    clock = threading.Timer(SECONDS, os.killpg, (process.pid, signal.SIGKILL))
-    clock.start()
-    start = time.monotonic()
+    reason = watch(process.pid)
     _, status, usage = os.wait4(process.pid, 0)
-    took = time.monotonic() - start
-    clock.cancel()
     process.returncode = os.waitstatus_to_exitcode(status)
-    log = (folder / "log").read_text(errors="replace")
+    outcome = reason or describe(process.returncode, (folder / "log").read_text(errors="replace"))
     seconds, mib = usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
-    return f"{describe(process.returncode, log, took)} | {seconds:.1f} s | {mib:,.0f} MiB"
+    return f"{outcome} | {seconds:.1f} s | {mib:,.0f} MiB"
 
 
-def describe(status: int, log: str, took: float) -> str:
-    """Return what became of a command."""
-    if took >= SECONDS:
-        return f"no end after {SECONDS} s"
+def watch(process: int) -> str:
+    """Wait for the end of a process, or kill it; return why it was killed."""
+    used, n_idle = 0.0, 0
+    while True:
+        state, *fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        if state == "Z":  # ended
+            return ""
+        before, used = used, sum(map(int, fields[10:12])) / os.sysconf("SC_CLK_TCK")
+        n_idle = n_idle + 1 if state == "S" and used == before else 0
+        if used > SECONDS or n_idle * PAUSE > IDLE:
+            os.kill(process, signal.SIGKILL)
+            return f"over {SECONDS} s, killed" if used > SECONDS else "waits for ever"
+        time.sleep(PAUSE)
+
+
+def describe(status: int, log: str) -> str:
+    """Return what became of a command that ended by itself."""
     if "Traceback" in log:
         return f"`{log.rstrip().splitlines()[-1].partition(':')[0]}`"
     return "accepted" if status == 0 else "refused" if status > 0 else f"ended by signal {-status}"
