@@ -41,7 +41,7 @@ from ontodex.runs.folder import UNTRUSTED
 TOGETHER = 0.35  # of the mutants have several changed files
 OPERATED = 0.15  # of those that are accepted
 SHARED_MEMORY = Path("/dev/shm")  # a tmpfs, where there is one
-BATCH = 200  # mutants of one child process
+BATCH = 50  # mutants of one child process; a short campaign reaches every system
 CPU_SECONDS = 10  # of one mutant; an undamaged run takes less than 0.1
 MEMORY = 3 * 2**30  # bytes that a child may take beyond those of an undamaged run
 TEXTS = (

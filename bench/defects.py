@@ -5,7 +5,8 @@
 
 The run folders are the cases of tests/runs/test_damaged_runs.py. Each command has a process of its
 own with 30 s of processor time and 6 GiB of address space. Time is processor time with the start of
-Python; memory is the largest resident size of the process.
+Python; memory is the largest resident size of the process. A run is loaded and used in a fork of a
+process that has used an undamaged one: its figures are the time since and the growth.
 """
 
 from __future__ import annotations
@@ -118,18 +119,7 @@ def list_special(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield "`train` with a pipe", train
 
 
-def list_runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield `suggest` with each damaged run; first two undamaged ones."""
-    sys.path.insert(0, str(RUNS.parent))
-    damaged: Any = import_module("test_damaged_runs")
-    for system in ("kernel", "levelwise"):
-        yield f"benign: {system}", ["suggest", str(RUNS / system), "rodent control"]
-    for number, (case, (system, file, change)) in enumerate(damaged.CASES.items()):
-        path = damaged.damage(system, folder / str(number), file, change)
-        yield f"{system}: {case}", ["suggest", str(path), "rodent control"]
-
-
-GROUPS = {"files": list_files, "special": list_special, "runs": list_runs}
+GROUPS = {"files": list_files, "special": list_special}
 
 
 def measure(command: Sequence[str], folder: Path) -> str:
@@ -173,14 +163,64 @@ def describe(status: int, log: str) -> str:
     return "accepted" if status == 0 else "refused" if status > 0 else f"ended by signal {-status}"
 
 
+def list_runs(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield damaged runs; first an undamaged one of each system."""
+    sys.path.insert(0, str(RUNS.parent))
+    damaged: Any = import_module("test_damaged_runs")
+    for system in sorted({system for system, _, _ in damaged.CASES.values()}):
+        use_run(RUNS / system)  # imports its libraries
+        yield f"{system}: undamaged", RUNS / system
+    for number, (case, (system, file, change)) in enumerate(damaged.CASES.items()):
+        yield f"{system}: {case}", damaged.damage(system, folder / str(number), file, change)
+
+
+def measure_run(run: Path) -> str:
+    """Return the cells of a run, loaded and used in a fork of this process."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        before = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+        os.write(writer, f"{before} ".encode())
+        os.write(writer, use_run(run).encode())
+        os._exit(0)
+    os.close(writer)
+    killed = watch(child)
+    with os.fdopen(reader) as answer:
+        before, _, outcome = answer.read().partition(" ")
+    _, status, usage = os.wait4(child, 0)
+    outcome = killed or outcome or f"ended by signal {os.WTERMSIG(status)}"
+    grown = max(0, usage.ru_maxrss * 1024 - int(before or 0)) / MIB
+    return f"{outcome} | {usage.ru_utime + usage.ru_stime:.2f} s | {grown:,.0f} MiB"
+
+
+def use_run(run: Path) -> str:
+    """Return what becomes of loading a run and indexing a text."""
+    ontodex: Any = import_module("ontodex")
+    errors: Any = import_module("ontodex.errors")
+    try:
+        found = ontodex.load(run).suggest("rodent control in cities")
+    except errors.OntodexError:
+        return "refused"
+    except BaseException as error:
+        return f"`{type(error).__name__}`"
+    is_valid = all(0 <= one.probability <= 1 for one in found)
+    return "used" if is_valid else "used, a probability outside [0, 1]"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("groups", nargs="*", default=list(GROUPS), metavar="|".join(GROUPS))
+    parser.add_argument("groups", nargs="*", default=[*GROUPS, "runs"], metavar="GROUP")
+    groups = parser.parse_args().groups
     print("| Input | Outcome | Time | Memory |\n|---|---|---|---|")
-    for group in parser.parse_args().groups:
-        with tempfile.TemporaryDirectory(prefix="defects-") as name:
-            for what, command in GROUPS[group](Path(name)):
-                print(f"| {what} | {measure(command, Path(name))} |", flush=True)
+    with tempfile.TemporaryDirectory(prefix="defects-") as name:
+        folder = Path(name)
+        for group in [group for group in GROUPS if group in groups]:
+            for what, command in GROUPS[group](folder):
+                print(f"| {what} | {measure(command, folder)} |", flush=True)
+        if "runs" in groups:
+            for what, run in list_runs(folder):
+                print(f"| {what} | {measure_run(run)} |", flush=True)
 
 
 if __name__ == "__main__":
