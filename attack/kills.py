@@ -70,12 +70,11 @@ def _attack(
     references: dict[str, Reference] = {}
     services = [("serve, SQLite", None), *([("serve, PostgreSQL", url)] if url else [])]
     jobs = list_jobs(inputs)
-    number = 0
+    rng.shuffle(jobs)  # short campaigns end before the last job
     while time.monotonic() < ends:
         for job in jobs:
             if time.monotonic() >= ends:
                 break
-            number += 1
             reference = references.get(job.name) or measure_reference(job, folder / "reference")
             references[job.name] = reference
             attempt = Attempt(job.name, folder / "work", random.Random(rng.random()))
