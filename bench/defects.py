@@ -187,10 +187,10 @@ def measure_run(run: Path) -> str:
     os.close(writer)
     killed = watch(child)
     with os.fdopen(reader) as answer:
-        before, _, outcome = answer.read().partition(" ")
+        resident, _, outcome = answer.read().partition(" ")
     _, status, usage = os.wait4(child, 0)
     outcome = killed or outcome or f"ended by signal {os.WTERMSIG(status)}"
-    grown = max(0, usage.ru_maxrss * 1024 - int(before or 0)) / MIB
+    grown = max(0, usage.ru_maxrss * 1024 - int(resident or 0)) / MIB
     return f"{outcome} | {usage.ru_utime + usage.ru_stime:.2f} s | {grown:,.0f} MiB"
 
 
