@@ -51,10 +51,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run_campaign(name: str, seconds: float, seed: int, out: Path) -> Result:
-    """Run one campaign; a campaign that fails itself is a finding."""
+    """Run one campaign; one that fails itself, or tries nothing, is a finding."""
     try:
         run: Campaign = importlib.import_module(f"attack.{name}").run
-        return run(seconds, seed, out)
+        result = run(seconds, seed, out)
+        if not result.tried:
+            result.add(Finding(f"{name}: nothing", "the campaign tried no input"), out)
+        return result
     except Exception as error:
         result = Result()
         text = traceback.format_exc().encode()

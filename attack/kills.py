@@ -45,10 +45,10 @@ LONGEST = 300  # seconds of one command
 def run(seconds: float, seed: int, out: Path) -> Result:
     """Kill commands and services in turn until the time is used up."""
     result, rng = Result(), random.Random(seed)
-    ends = time.monotonic() + seconds
     with tempfile.TemporaryDirectory(prefix="attack-kills-") as name, start_postgres() as url:
         folder = Path(name)
         inputs = make_inputs(folder / "inputs")
+        ends = time.monotonic() + seconds
         counts = _attack(inputs, folder, url, rng, ends, result, out)
     for what, count in counts.items():
         result.notes[what] = f"{count} kills"
@@ -70,12 +70,11 @@ def _attack(
     references: dict[str, Reference] = {}
     services = [("serve, SQLite", None), *([("serve, PostgreSQL", url)] if url else [])]
     jobs = list_jobs(inputs)
-    number = 0
+    rng.shuffle(jobs)  # short campaigns end before the last job
     while time.monotonic() < ends:
         for job in jobs:
             if time.monotonic() >= ends:
                 break
-            number += 1
             reference = references.get(job.name) or measure_reference(job, folder / "reference")
             references[job.name] = reference
             attempt = Attempt(job.name, folder / "work", random.Random(rng.random()))

@@ -60,7 +60,6 @@ def choose_limit(kind: str, rng: random.Random) -> Limit:
 def run(seconds: float, seed: int, out: Path) -> Result:
     """Try the commands with one scarce resource after another until the time is used up."""
     result, rng = Result(), random.Random(seed)
-    ends = time.monotonic() + seconds
     counts: Counter[str] = Counter()
     kinds = ["largest file", "memory", "file descriptors"]
     with tempfile.TemporaryDirectory(prefix="attack-resources-") as name:
@@ -71,6 +70,7 @@ def run(seconds: float, seed: int, out: Path) -> Result:
             result.notes["full disk, read-only folder"] = "left out: only root can mount a disk"
         jobs = list_jobs(make_inputs(folder / "inputs"))
         references: dict[str, Reference] = {}
+        ends = time.monotonic() + seconds
         while time.monotonic() < ends:
             job, kind = rng.choice(jobs), rng.choice(kinds)
             if job.name not in references:

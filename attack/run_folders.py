@@ -41,7 +41,7 @@ from ontodex.runs.folder import UNTRUSTED
 TOGETHER = 0.35  # of the mutants have several changed files
 OPERATED = 0.15  # of those that are accepted
 SHARED_MEMORY = Path("/dev/shm")  # a tmpfs, where there is one
-BATCH = 200  # mutants of one child process
+BATCH = 50  # mutants of one child process; a short campaign reaches every system
 CPU_SECONDS = 10  # of one mutant; an undamaged run takes less than 0.1
 MEMORY = 3 * 2**30  # bytes that a child may take beyond those of an undamaged run
 TEXTS = (
@@ -52,9 +52,9 @@ TEXTS = (
 
 
 def run(seconds: float, seed: int, out: Path) -> Result:
-    """Try mutants of every system in turn until the time is over."""
+    """Try mutants of every system in turn; the time counts from the first mutant."""
     _import_libraries()
-    result, end = Result(), time.monotonic() + seconds
+    result = Result()
     counts: dict[str, Counter[str]] = {}
     with tempfile.TemporaryDirectory(prefix="ontodex-seeds-") as folder:
         logging.disable(logging.CRITICAL)
@@ -64,6 +64,7 @@ def run(seconds: float, seed: int, out: Path) -> Result:
     random.Random(seed).shuffle(systems)
     start = 0
     coverage = Coverage(LOADERS, is_loading)
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         for system in systems:
             if time.monotonic() < end:

@@ -68,7 +68,7 @@ def describe_settings() -> Iterator[str]:
         f"{protocol.HEAD_SECONDS} s"
     )
     yield f"seconds for a client that does not read: {protocol.WRITE_SECONDS}"
-    yield f"pipelined requests of a connection: {protocol.MAX_PIPELINED}"
+    yield f"requests of a connection that wait: {protocol.MAX_PIPELINED}, then 400"
     yield f"seconds that an idle connection stays open: {api.IDLE_SECONDS}"
     yield f"seconds for accepted requests after SIGTERM: {api.DRAIN_SECONDS}"
     yield f"files read at the same time: {PARALLEL_EXTRACTIONS}, each in a process of its own"

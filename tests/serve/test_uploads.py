@@ -5,13 +5,22 @@ from __future__ import annotations
 import asyncio
 import gzip
 import io
+import tempfile
 
 import pytest
 from fastapi import UploadFile
 
+from ontodex.corpora.extract import EXTRACT_FOLDER
 from ontodex.corpora.extract_process import DOC_SIZE, STRING_SIZE
+from ontodex.io.temporary import temporary_folder, temporary_name
 from ontodex.serve import uploads
-from ontodex.serve.uploads import MAX_FILES, clean_file_name, read_uploads
+from ontodex.serve.uploads import (
+    MAX_FILES,
+    UPLOAD_FOLDER,
+    clean_file_name,
+    read_uploads,
+    remove_abandoned_uploads,
+)
 
 
 @pytest.mark.parametrize(
@@ -69,3 +78,14 @@ def test_documents_without_much_text_count_too(monkeypatch):
     file = UploadFile(io.BytesIO(lines), filename="many.jsonl")
     found = asyncio.run(read_uploads([file], asyncio.Semaphore(1)))
     assert (found.docs, len(found.rejected)) == ([], 1)
+
+
+def test_uploads_of_a_killed_service_are_removed_and_those_of_another_one_stay(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in (UPLOAD_FOLDER, EXTRACT_FOLDER):
+        temporary_name(tmp_path / name).mkdir()  # without a lock
+    with temporary_folder(tmp_path / UPLOAD_FOLDER) as used:
+        remove_abandoned_uploads()
+        assert list(tmp_path.iterdir()) == [used]

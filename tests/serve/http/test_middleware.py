@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from ontodex.serve.http import api_keys
+from ontodex.serve.http import api_keys, middleware
 
 
 @pytest.fixture
@@ -87,6 +89,36 @@ def test_a_large_body_without_length_is_refused_as_it_comes(start):
     headers = {"content-type": "application/json"}
     answer = client.post("/suggest", content=pieces(), headers=headers)
     assert answer.status_code == 413
+
+
+def send_pieces(client, n_pieces):
+    """Send some pieces of a body, then nothing more; return the status of the answer."""
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/suggest", "headers": headers}
+    scope |= {"scheme": "http", "query_string": b"", "client": ("testclient", 1), "state": {}}
+    pieces = iter([b" "] * n_pieces)
+    statuses = []
+
+    async def receive():
+        for piece in pieces:
+            return {"type": "http.request", "body": piece, "more_body": True}
+        await asyncio.Event().wait()
+
+    async def send(message):
+        statuses.append(message.get("status"))
+
+    client.portal.call(client.app, scope, receive, send)
+    return statuses[0]
+
+
+def test_a_body_that_stops_is_408(client, monkeypatch):
+    monkeypatch.setattr(middleware, "BODY_SECONDS", 0.05)
+    assert send_pieces(client, 1) == 408
+
+
+def test_a_body_that_takes_too_long_is_408_however_steadily_it_comes(client, monkeypatch):
+    monkeypatch.setattr(middleware, "WHOLE_BODY_SECONDS", -1)
+    assert send_pieces(client, 1) == 408
 
 
 def test_every_answer_has_a_strict_policy(client):

@@ -36,13 +36,19 @@ async def app(scope, receive, send):
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[], uvicorn.Server]]:
+def serve() -> Iterator[Callable[..., uvicorn.Server]]:
     """Start a server in a thread; it ends with the test."""
     with ExitStack() as stack:
 
-        def start() -> uvicorn.Server:
+        def start(most: int | None = None) -> uvicorn.Server:
             config = uvicorn.Config(
-                app, port=0, lifespan="off", log_config=None, http=BoundedHttpProtocol, ws="none"
+                app,
+                port=0,
+                lifespan="off",
+                log_config=None,
+                http=BoundedHttpProtocol,
+                ws="none",
+                limit_concurrency=most,
             )
             server = uvicorn.Server(config)
             server.capture_signals = lambda: threading.Lock()  # signals belong to the main thread
@@ -152,8 +158,20 @@ def test_a_slow_reader_gets_everything(port):
 
 
 def test_some_requests_may_be_pipelined_but_not_any_number(port):
-    assert talk(port, GET * (MAX_PIPELINED - 1) + LAST).count(b"hello") == MAX_PIPELINED
+    """The first one is answered while the others wait."""
+    assert talk(port, GET * MAX_PIPELINED + LAST).count(b"hello") == 1 + MAX_PIPELINED
+    assert b"HTTP/1.1 400" in talk(port, GET * (MAX_PIPELINED + 1) + LAST)
     assert talk(port, GET * 5000 + LAST).count(b"hello") < 100
+
+
+def test_connections_up_to_the_limit_are_answered_and_one_more_is_503(serve):
+    port = port_of(serve(3))
+    with ExitStack() as stack:
+        for status in (b"200", b"200", b"200", b"503"):
+            address = ("127.0.0.1", port)
+            connection = socket.create_connection(address, timeout=PATIENCE)
+            stack.enter_context(connection).sendall(GET)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 " + status)
 
 
 def test_the_limit_of_open_files_bounds_the_connections(monkeypatch):

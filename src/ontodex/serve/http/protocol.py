@@ -30,6 +30,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if self.limit_concurrency is not None:
+            self.limit_concurrency += 1  # uvicorn refuses at this number, not above it
         self._head_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
         self._n_head_bytes = 0
