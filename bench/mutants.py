@@ -161,15 +161,15 @@ def sample_mutants(folder: str, count: int, seed: int) -> list[Mutant]:
 
 
 def select_tests(module: Path) -> list[list[str]]:
-    """Return the test runs of a module, quickest first: its own files, those of its folder, the
-    contract and the golden runs."""
+    """Return the test runs of a module, quickest first: its own file, those of its folder, the
+    rules of the tree, the contract and the golden runs."""
     inside = module.relative_to("src/ontodex")
     folder = ROOT / "tests" / inside.parent
     contract = "tests/models/test_every_model.py"
     files = [str(path.relative_to(ROOT)) for path in sorted(folder.glob("test_*.py"))]
     own = [file for file in files if Path(file).stem == f"test_{inside.stem}"]
     others = [file for file in files if file not in (*own, contract)]
-    runs = [run for run in (own, others) if run]
+    runs = [run for run in (own, others, ["tests/test_architecture.py"]) if run]
     systems = find_systems_using(module) if inside.parts[0] == "models" else []
     if systems:
         names = " or ".join(f"[{name}]" for name in systems)
@@ -204,23 +204,27 @@ def _read_imports() -> dict[str, set[str]]:
 
 
 def is_noticed(mutant: Mutant, tests: list[str], copy: Path) -> bool:
-    """Return whether one test run fails with a mutant in the copy, and does not without it."""
+    """Return whether one test run fails with a mutant in the copy."""
     target = copy / mutant.place.module
     original = target.read_text()
     target.write_text(mutant.code)
     try:
-        fail = do_tests_fail(tuple(tests), copy)
+        return do_tests_fail(tuple(tests), copy)
     finally:
         target.write_text(original)
-    if fail and not do_tests_pass(tuple(tests), copy):
-        raise SystemExit("these tests fail without a mutant: " + " ".join(tests))
-    return fail
 
 
-@cache
-def do_tests_pass(tests: tuple[str, ...], copy: Path) -> bool:
-    """Run tests in the unchanged copy, once."""
-    return not do_tests_fail(tests, copy)
+def check_baseline(failed: set[tuple[str, ...]], copy: Path) -> None:
+    """Stop where test runs that failed with a mutant fail without one too. Files of one folder run
+    together, because loading the package takes longer than most tests."""
+    folders: dict[Path, set[str]] = {}
+    for file in {file for tests in failed if "-k" not in tests for file in tests}:
+        folders.setdefault(Path(file).parent, set()).add(file)
+    runs = [tuple(sorted(files)) for files in folders.values()]
+    runs += [tests for tests in failed if "-k" in tests]
+    failing = [" ".join(tests) for tests in sorted(runs) if do_tests_fail(tests, copy)]
+    if failing:
+        raise SystemExit("these tests fail without a mutant:\n" + "\n".join(failing))
 
 
 def do_tests_fail(tests: tuple[str, ...], copy: Path) -> bool:
@@ -275,15 +279,17 @@ def try_mutants(mutants: list[Mutant], copy: Path) -> Iterator[list[tuple[Mutant
     noticed: dict[Mutant, bool] = {}
     rounds = {mutant: select_tests(mutant.place.module) for mutant in mutants}
     for number in range(max(map(len, rounds.values()), default=0)):
+        failed: set[tuple[str, ...]] = set()
         for mutant, runs in rounds.items():
             if number < len(runs) and not noticed.get(mutant):
-                started = time.monotonic()
-                noticed[mutant] = is_noticed(mutant, runs[number], copy)
-                seconds, place = time.monotonic() - started, mutant.place
+                tests, place, started = runs[number], mutant.place, time.monotonic()
+                noticed[mutant] = is_noticed(mutant, tests, copy)
+                failed |= {tuple(tests)} if noticed[mutant] else set()
                 word = "noticed" if noticed[mutant] else "survived"
-                where = f"{place.module}:{place.line} {place.operator}"
-                print(f"{word:8} {seconds:4.0f} s  {where}  {' '.join(runs[number])}", flush=True)
+                line = f"{word:8} {time.monotonic() - started:4.0f} s  {place.module}:{place.line}"
+                print(f"{line} {place.operator}  {' '.join(tests)}", flush=True)
                 yield list(noticed.items())
+        check_baseline(failed, copy)
 
 
 def report(tried: dict[str, list[tuple[Mutant, bool]]], each: int, seed: int) -> str:
