@@ -208,10 +208,8 @@ def list_contradictions(cells: Mapping[str, Figures]) -> str:
     for name, (p, r, f) in cells.items():
         least, exact, most = (2 * (p + e) * (r + e) / (p + r + 2 * e) for e in (-0.005, 0, 0.005))
         if not least - 0.005 <= f <= most + 0.005:
-            found.append(f"{name}: {f:.2f} ({exact:.2f})")
-    if not found:
-        return ""
-    return f"F that contradict its P and R (F that follows from these): {'; '.join(found)}."
+            found.append(f'"{name}": F {f:.2f} contradicts P and R, which give {exact:.2f}.')
+    return " ".join(found)
 
 
 def parse_quoted_levels(paper: str) -> dict[tuple[str, str, str], Figures]:

@@ -4,8 +4,9 @@
     python bench/mutants.py --each 200 --folders decide evaluation --out report.md
 
 cosmic-ray proposes the mutants of a folder; a seeded sample of them is applied, one at a time, to a
-copy of the repository, and the tests of the mutated module run there until one fails. Mutants that
-change only annotations are left out: they cannot change what runs. The report lists every survivor.
+copy of the repository. All of them meet the test file of their module; the survivors then meet the
+folder, the contract and the golden runs of systems that use the module. Mutants that change only
+annotations are left out: they cannot change what runs. The report lists every survivor.
 """
 
 from __future__ import annotations
@@ -160,14 +161,15 @@ def sample_mutants(folder: str, count: int, seed: int) -> list[Mutant]:
 
 
 def select_tests(module: Path) -> list[list[str]]:
-    """Return the test runs of a module, quickest first: its own file, its folder, the contract."""
+    """Return the test runs of a module, quickest first: its own file, those of its folder, the
+    rules of the tree, the contract and the golden runs."""
     inside = module.relative_to("src/ontodex")
     folder = ROOT / "tests" / inside.parent
     contract = "tests/models/test_every_model.py"
     files = [str(path.relative_to(ROOT)) for path in sorted(folder.glob("test_*.py"))]
-    own = f"tests/{inside.parent}/test_{inside.stem}.py"
-    neighbours = [file for file in files if file != contract]
-    runs = [run for run in ([own] if own in files else [], neighbours) if run]
+    own = [file for file in files if Path(file).stem == f"test_{inside.stem}"]
+    others = [file for file in files if file not in (*own, contract)]
+    runs = [run for run in (own, others, ["tests/test_architecture.py"]) if run]
     systems = find_systems_using(module) if inside.parts[0] == "models" else []
     if systems:
         names = " or ".join(f"[{name}]" for name in systems)
@@ -201,15 +203,28 @@ def _read_imports() -> dict[str, set[str]]:
     return imports
 
 
-def is_noticed(mutant: Mutant, copy: Path) -> bool:
-    """Apply a mutant to the copy and run its tests until one of them fails."""
+def is_noticed(mutant: Mutant, tests: list[str], copy: Path) -> bool:
+    """Return whether one test run fails with a mutant in the copy."""
     target = copy / mutant.place.module
     original = target.read_text()
     target.write_text(mutant.code)
     try:
-        return any(do_tests_fail(tuple(tests), copy) for tests in select_tests(mutant.place.module))
+        return do_tests_fail(tuple(tests), copy)
     finally:
         target.write_text(original)
+
+
+def check_baseline(failed: set[tuple[str, ...]], copy: Path) -> None:
+    """Stop where test runs that failed with a mutant fail without one too. Files of one folder run
+    together, because loading the package takes longer than most tests."""
+    folders: dict[Path, set[str]] = {}
+    for file in {file for tests in failed if "-k" not in tests for file in tests}:
+        folders.setdefault(Path(file).parent, set()).add(file)
+    runs = [tuple(sorted(files)) for files in folders.values()]
+    runs += [tests for tests in failed if "-k" in tests]
+    failing = [" ".join(tests) for tests in sorted(runs) if do_tests_fail(tests, copy)]
+    if failing:
+        raise SystemExit("these tests fail without a mutant:\n" + "\n".join(failing))
 
 
 def do_tests_fail(tests: tuple[str, ...], copy: Path) -> bool:
@@ -242,18 +257,8 @@ def _run_tests(tests: tuple[str, ...], copy: Path) -> int:
     return int(pytest.main(["-q", "-x", "-p", "no:cacheprovider", *tests]))
 
 
-def check_baseline(mutants: list[Mutant], copy: Path) -> None:
-    """Stop where tests fail without any mutant: they would count all of them as noticed."""
-    selections = {tuple(run) for mutant in mutants for run in select_tests(mutant.place.module)}
-    files = {file for run in selections if len(run) > 1 for file in run}
-    selections -= {(file,) for file in files}  # they run among their neighbours
-    failing = [" ".join(tests) for tests in sorted(selections) if do_tests_fail(tests, copy)]
-    if failing:
-        raise SystemExit("these tests fail without a mutant:\n" + "\n".join(failing))
-
-
 def run(folders: list[str], each: int, seed: int, out: Path) -> None:
-    """Try the mutants of every folder and write the report after each of them."""
+    """Try the mutants of every folder and write the report after each test run."""
     for library in LIBRARIES:
         import_module(library)
     with tempfile.TemporaryDirectory(prefix="ontodex-mutants-") as temporary:
@@ -263,18 +268,28 @@ def run(folders: list[str], each: int, seed: int, out: Path) -> None:
         compile_dir(copy / "src", quiet=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
         tried: dict[str, list[tuple[Mutant, bool]]] = {}
         for folder in folders:
-            tried[folder] = []
-            mutants = sample_mutants(folder, each, seed)
-            check_baseline(mutants, copy)
-            for mutant in mutants:
-                started = time.monotonic()
-                noticed = is_noticed(mutant, copy)
-                tried[folder].append((mutant, noticed))
-                seconds = time.monotonic() - started
-                place, word = mutant.place, "noticed" if noticed else "SURVIVED"
-                line = f"{word:9} {seconds:4.0f} s  {place.module}:{place.line} {place.operator}"
-                print(line, flush=True)
+            for results in try_mutants(sample_mutants(folder, each, seed), copy):
+                tried[folder] = results
                 out.write_text(report(tried, each, seed))
+
+
+def try_mutants(mutants: list[Mutant], copy: Path) -> Iterator[list[tuple[Mutant, bool]]]:
+    """Yield after each test run what was tried so far. Every mutant meets its quickest tests first;
+    the survivors of all of them meet the next ones, so that a run ended early covers the sample."""
+    noticed: dict[Mutant, bool] = {}
+    rounds = {mutant: select_tests(mutant.place.module) for mutant in mutants}
+    for number in range(max(map(len, rounds.values()), default=0)):
+        failed: set[tuple[str, ...]] = set()
+        for mutant, runs in rounds.items():
+            if number < len(runs) and not noticed.get(mutant):
+                tests, place, started = runs[number], mutant.place, time.monotonic()
+                noticed[mutant] = is_noticed(mutant, tests, copy)
+                failed |= {tuple(tests)} if noticed[mutant] else set()
+                word = "noticed" if noticed[mutant] else "survived"
+                line = f"{word:8} {time.monotonic() - started:4.0f} s  {place.module}:{place.line}"
+                print(f"{line} {place.operator}  {' '.join(tests)}", flush=True)
+                yield list(noticed.items())
+        check_baseline(failed, copy)
 
 
 def report(tried: dict[str, list[tuple[Mutant, bool]]], each: int, seed: int) -> str:

@@ -212,8 +212,9 @@ def test_paths_of_the_source_lead_somewhere():
 
 
 def test_modules_and_names_of_the_package_that_pages_mention_exist():
-    pages = [page for page in prose_pages() if DOCS / "decisions" not in page.parents]
-    for page in pages:
+    dated = {DOCS / "decisions", DOCS / "lab"}  # these keep the names of their time
+    pages = [page for page in DOCS.rglob("*.md") if dated.isdisjoint(page.parents)]
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *pages]:
         for name in set(re.findall(r"`(ontodex(?:\.\w+)+)", page.read_text(encoding="utf-8"))):
             assert find_name(name), f"{page.name}: {name}"
 
@@ -254,15 +255,9 @@ def test_names_in_the_code_maps_exist(page):
         assert missing == set(), f"{path} has none of these"
 
 
-def prose_pages() -> list[Path]:
-    """All pages but the lab notes, which are kept as they were written."""
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
-    return [page for page in pages if DOCS / "lab" not in page.parents]
-
-
 @pytest.mark.parametrize(
     "page",
-    [ROOT / "CHANGELOG.md", *prose_pages()],
+    [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))],
     ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
 def test_sentences_are_short(page):
@@ -335,6 +330,23 @@ Behind it.
 def test_papers_are_cited_by_name():
     number = "paper " + r"00\d"  # in two parts, so that a search of the tree finds nothing
     assert re.findall(number, everything()) == []
+
+
+@pytest.mark.parametrize(
+    ("title", "systems"),
+    [
+        ("Large-scale Semantic Indexing with Deep Level-wise", ["levelwise", "attentive-levels"]),
+        ("Deep Extreme Multi-label Learning", ["dxml", "graphknn", "landmark"]),
+        ("AttentionXML: Extreme Multi-Label Text", ["attentionxml", "attentive", "xmlrnn"]),
+        ("Multi-Label text classification (MTC)", ["lightattention", "attentive-tree"]),
+        ("Ranking-Based Autoencoder for Extreme", ["rankae", "autoencoder"]),
+    ],
+)
+def test_the_readme_and_the_pages_of_a_paper_and_its_variants_cite_it(title, systems):
+    assert title in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    for page in [ROOT / "README.md", *(DOCS / "papers" / f"{name}.md" for name in systems)]:
+        text = page.read_text(encoding="utf-8")
+        assert re.search(rf"^[->] .*{re.escape(title)}", text, re.M), page.name
 
 
 # Pages whose commands and Python run here. A block that cannot has a comment before it:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ontodex.models.interface import Explains
 from ontodex.models.migrated import Migrated
 from ontodex.types import Corpus, Doc, LabelSpace, Ranking
+from ontodex.types.answers import Span
 
 DOCS = Corpus.of([Doc("1", {"text": "one"}), Doc("2", {"text": "two"})])
 
@@ -55,3 +57,18 @@ def test_names_are_asked_for_new_concepts_alone():
     ranking = Migrated.of(OLD, LABELS, COLUMNS, names).rank(DOCS, 3)
     np.testing.assert_array_equal(ranking.columns, [[1, 2, 0], [2, -1, -1]])
     np.testing.assert_allclose(ranking.probabilities, [[0.8, 0.7, 0.5], [0.5, 0, 0]])
+
+
+class ExplainedColumns(Planted, Explains):
+    """A member that answers with the column that it is asked about, as a weight."""
+
+    def explain(self, doc: Doc, column: int) -> list[Span]:
+        return [Span(0, 1, float(column))]
+
+
+def test_a_label_is_explained_by_its_old_column_and_a_new_one_by_its_own():
+    member = ExplainedColumns(OLD.labels, OLD.ranking)
+    names = ExplainedColumns(LABELS, OLD.ranking)
+    migrated = Migrated.of(member, LABELS, COLUMNS, names)
+    weights = [migrated.explain(DOCS[0], column)[0].weight for column in range(3)]
+    assert weights == [3, 0, 2]  # d; a, which ranks before b; the new one

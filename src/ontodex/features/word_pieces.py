@@ -162,7 +162,7 @@ class WordPieces:
     @classmethod
     def load(cls, path: Path) -> WordPieces:
         """Read a tokenizer.json of the BERT family."""
-        table = _read_table(path)
+        table = read_encoder_json(path, MAX_BYTES)
         try:
             model, normalizer = table["model"], table["normalizer"]
             kinds = [part["type"] for part in (model, normalizer, table["pre_tokenizer"])]
@@ -233,11 +233,12 @@ def _read_pieces(found: Any, limit: int) -> list[Piece]:
     return [Piece(id_, start, end, word) for id_, (start, end), word in islice(numbers, limit)]
 
 
-def _read_table(path: Path) -> dict[str, Any]:
+def read_encoder_json(path: Path, max_bytes: int) -> dict[str, Any]:
+    """Read a JSON object from a file of a pretrained encoder."""
     try:
         size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise DataError(f"has {size:,} bytes, more than the {MAX_BYTES:,} allowed", path=path)
+        if size > max_bytes:
+            raise DataError(f"has {size:,} bytes, more than the {max_bytes:,} allowed", path=path)
         table = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"cannot be read as JSON ({error})", path=path) from None

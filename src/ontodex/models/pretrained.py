@@ -11,7 +11,6 @@ for code of its own is refused. Every tensor is compared with the shape that con
 from __future__ import annotations
 
 import dataclasses
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ import numpy as np
 import torch
 
 from ontodex.errors import DataError, RunError
-from ontodex.features.word_pieces import PIECES, WordPieces
+from ontodex.features.word_pieces import PIECES, WordPieces, read_encoder_json
 from ontodex.io.files import hash_file, write_text
 from ontodex.io.hub import HUB, ORIGIN, find_folder
 from ontodex.io.tensors import check_tensors, map_tensor_file
@@ -121,14 +120,7 @@ def _check_files(folder: Path) -> None:
 def read_config(path: Path) -> BertConfig:
     """Read the shape of a network from a config.json; entries of training and of labels are left
     out."""
-    try:
-        if path.stat().st_size > MAX_CONFIG_BYTES:
-            raise DataError(f"has more than {MAX_CONFIG_BYTES:,} bytes", path=path)
-        table = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"cannot be read as JSON ({error})", path=path) from None
-    if not isinstance(table, dict):
-        raise DataError("must be a JSON object", path=path)
+    table = read_encoder_json(path, MAX_CONFIG_BYTES)
     _refuse_other_models(table, path)
     names = {field.name: field for field in dataclasses.fields(BertConfig)}
     try:

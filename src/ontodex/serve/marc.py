@@ -77,7 +77,7 @@ _FIELD_OF_CLASS = {
     **dict.fromkeys(("GenreForm", "PublicationType"), "655"),
 }  # fmt: skip
 _FAMILIES = ("Family", "FamilyName")
-# The second indicator of 653 tells kinds of terms apart.
+# The second indicator of 653 distinguishes kinds of terms.
 _KINDS = {"600": "1", "610": "2", "611": "3", "648": "4", "650": "0", "651": "5", "655": "6"}
 
 

@@ -1,4 +1,4 @@
-"""Answers of the reconciliation service (protocol 0.2, as OpenRefine speaks it) about one ontology.
+"""Answers of the reconciliation service (protocol 0.2, that of OpenRefine) about one ontology.
 
 queries    cells of a table           ─ candidates with scores from 0 to 100
 suggest    the beginning of a name    ─ concepts, the one type, properties

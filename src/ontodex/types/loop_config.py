@@ -1,6 +1,6 @@
 """Settings of the training loop, shared by every network.
 
-They stand apart from the loop itself, so that loading a trained run imports no training code.
+They are separate from the loop, so that loading a trained run imports no training code.
 """
 
 from __future__ import annotations

@@ -70,6 +70,19 @@ def test_active_sets_find_the_solution_of_liblinear_on_all_documents(monkeypatch
         assert cosine > 0.99
 
 
+def test_the_first_active_sets_are_no_larger_than_they_must_be(monkeypatch):
+    """As many documents without the label as with it, at least 20, and 20 random ones."""
+    monkeypatch.setattr(linear, "_FIRST_NEGATIVES", 20)
+    monkeypatch.setattr(linear, "_RANDOM_NEGATIVES", 20)
+    rows, gold = make_data(1_000, 100, 4, 0)
+    has = gold.toarray().T.astype(bool)
+    active = linear._select_first(rows, gold, has, LinearConfig())
+    assert active[has].all()
+    counts, positives = active.sum(axis=1), has.sum(axis=1)
+    assert (counts >= positives + np.maximum(positives, 20)).all()
+    assert (counts <= positives + np.maximum(positives, 20) + 20).all()
+
+
 def test_training_never_converts_the_documents_to_columns(monkeypatch):
     """It would take as long as scoring them for every job of labels."""
     monkeypatch.setattr(linear, "_SMALL", 0)

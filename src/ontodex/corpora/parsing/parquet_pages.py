@@ -62,7 +62,7 @@ def _measure_chunk(raw: IO[bytes], chunk: Any, width: int, path: Path) -> Column
         counts = [one.get(1, 0) for one in details if isinstance(one, dict)]
         sizes = (header.get(2), header.get(3), *counts)
         if len(counts) < len(details) or not all(isinstance(n, int) and n >= 0 for n in sizes):
-            raise _damaged(path, place)
+            raise _header_error(path, place)
         n_bytes += header[2] + width * sum(counts)
         has_dictionary |= header.get(1) == _DICTIONARY_PAGE
         place += length + header[3]
@@ -84,10 +84,10 @@ def _read_header(raw: IO[bytes], place: int, path: Path) -> tuple[dict[int, Any]
             window *= 16
         except (ValueError, TypeError):
             break
-    raise _damaged(path, place)
+    raise _header_error(path, place)
 
 
-def _damaged(path: Path, place: int) -> DataError:
+def _header_error(path: Path, place: int) -> DataError:
     return DataError(f"damaged: the header of the page at byte {place:,} is not one", path=path)
 
 

@@ -5,7 +5,7 @@ pieces of windows ─ BERT ─ documents ─ label attention ─ fully connected
 words ─ bag of words ─ ReLU ─ one logit a label, added
 (n,t)     (n,w)               (n,l)
 
-Windows are encoded apart. Labels attend to the pieces of all windows of a document.
+Windows are encoded separately. Labels attend to the pieces of all windows of a document.
 """
 
 from __future__ import annotations
