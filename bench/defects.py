@@ -1,4 +1,4 @@
-"""Run commands on the files that broke version 0.1: outcome, time and memory.
+"""Outcome, time and memory of commands with the files that broke version 0.1.
 
     python bench/defects.py                               # of this tree
     PYTHONPATH=OTHER/src python bench/defects.py runs     # a group, of another version
