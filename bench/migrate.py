@@ -30,6 +30,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -174,8 +175,8 @@ def measure(run: Run, test: Corpus, versions: Versions) -> dict[str, float]:
     return found
 
 
-def divide(part: float, whole: float) -> float:
-    return 100 * part / whole if whole else float("nan")
+def divide(part: float | np.integer[Any], whole: float | np.integer[Any]) -> float:
+    return 100 * float(part) / float(whole) if whole else float("nan")
 
 
 def migrate_decisions(before: Run, done: Migration, docs: Corpus, path: Path) -> dict[str, int]:
