@@ -5,9 +5,9 @@
     python bench/migrate.py MEDLINE MESH WORK --old mesh-2019.tsv
 
 The old version is a file of an earlier year (`--old`: ids, names, synonyms), or it is made: MeSH
-without the descriptors above `--first-new` (MeSH numbers descriptors in the order of their
-introduction: D040000 was reached in 2003) and with the names that MeSH changed after the baseline
-of 2020, whose citations still have the old names. The new version is the MeSH file, where
+without the descriptors above `--first-new`. (MeSH numbers descriptors in the order of their
+introduction: D040000 was reached in 2003.) It has the names that MeSH changed after the baseline of
+2020, whose citations still have the old names. The new version is the MeSH file. There
 `--merged` descriptors without narrower ones are merged into a broader one as MeSH does it (their
 names become synonyms of it; nothing is stated), and `--removed` ones are left out.
 
