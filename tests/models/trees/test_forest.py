@@ -47,6 +47,9 @@ def test_a_saved_forest_is_loaded_as_it_was(tmp_path):
         ("first", 0, 1),
         ("first", 1, 5),  # a node with fewer than no classifiers
         ("roots", 0, 3),
+        ("roots", 0, 1),  # below another root
+        ("child", 0, 2),  # a node with two parents, and one without
+        ("child", -1, 0),  # a label twice in a tree: its probability could be above 1
     ],
 )
 def test_a_forest_that_points_outside_itself_is_refused(tmp_path, name, place, value):

@@ -81,7 +81,8 @@ class Forest:
         return forest
 
     def is_valid(self, n_labels: int) -> bool:
-        """Return True if every node, child and label exists and every search ends."""
+        """Return True if the nodes are trees that have each label at most once, so that every
+        search ends and no probability is above 1."""
         n_nodes, sizes = len(self.is_leaf), np.diff(self.first)
         covers_all = (
             len(self.first) == n_nodes + 1
@@ -97,4 +98,14 @@ class Forest:
         # A child node has a higher number than its parent, so a search always ends.
         low = np.where(below_leaf, 0, node_of + 1)
         high = np.where(below_leaf, n_labels, n_nodes)
-        return bool(np.all((self.child >= low) & (self.child < high)))
+        if not np.all((self.child >= low) & (self.child < high)):
+            return False
+        inner = self.child[~below_leaf]
+        if not np.array_equal(np.sort(np.append(inner, self.roots)), np.arange(n_nodes)):
+            return False  # a node without a parent that is no root, or with two
+        root = np.arange(n_nodes)
+        root[inner] = node_of[~below_leaf]
+        while not np.array_equal(root[root], root):  # twice as far up each time
+            root = root[root]
+        places = root[node_of[below_leaf]] * n_labels + self.child[below_leaf]
+        return len(np.unique(places)) == len(places)
