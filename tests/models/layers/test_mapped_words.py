@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from mapped_tokens import LENGTH, N_DOCS, map_tokens
 from ontodex.features.tokens import Tokens
 from ontodex.features.vocabulary import Vocabulary
 from ontodex.models import readers
@@ -46,16 +47,12 @@ def test_a_reader_keeps_the_words_of_a_large_corpus_in_their_file(monkeypatch):
 
 
 def test_memory_is_that_of_lengths_and_one_batch(tmp_path):
-    n_docs, length, n_words = 10_000, 200, 1_000
-    stored = np.memmap(tmp_path / "ids", np.uint16, "w+", shape=n_docs * length)
-    stored[:] = np.resize(np.arange(n_words), len(stored))
-    words = tuple(f"word{i}" for i in range(n_words))
-    tokens = Tokens(words, stored, np.arange(0, len(stored) + 1, length))
+    tokens = map_tokens(tmp_path)
     vocabulary = Vocabulary.fit(tokens)
     tracemalloc.start()
     mapped = MappedWords(tokens, vocabulary, 150, CPU)
-    for start in range(0, n_docs, 100):
+    for start in range(0, N_DOCS, 100):
         mapped.pad(np.arange(start, start + 100))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 0.4 * len(stored)  # bytes; ids in memory take at least 4 each
+    assert peak < 0.4 * N_DOCS * LENGTH  # bytes; ids in memory take at least 4 each

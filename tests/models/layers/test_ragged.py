@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from ontodex.features.tokens import Tokens
+from mapped_tokens import LENGTH, N_DOCS, map_tokens
 from ontodex.features.vocabulary import EncodedTexts, Vocabulary
 from ontodex.models.layers.ragged import Ragged
 
@@ -35,11 +35,7 @@ def test_gold_labels_become_ones_and_unseen_columns_are_left_out():
 
 def test_documents_in_a_mapped_file_are_read_with_a_few_bytes_a_token(tmp_path):
     """Two bytes for an id on the way and four on the device, however long the file."""
-    n_docs, length, n_words = 10_000, 200, 1_000
-    stored = np.memmap(tmp_path / "ids", np.uint16, "w+", shape=n_docs * length)
-    stored[:] = np.resize(np.arange(n_words), len(stored))
-    words = tuple(f"word{i}" for i in range(n_words))
-    tokens = Tokens(words, stored, np.arange(0, len(stored) + 1, length))
+    tokens = map_tokens(tmp_path)
     tracemalloc.start()
     vocabulary = Vocabulary.fit(tokens, min_count=3, max_length=150)
     fitted = tracemalloc.get_traced_memory()[1]
@@ -47,7 +43,7 @@ def test_documents_in_a_mapped_file_are_read_with_a_few_bytes_a_token(tmp_path):
     rows = Ragged(vocabulary.encode(tokens), CPU)
     kept, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    n_tokens = len(stored)
+    n_tokens = N_DOCS * LENGTH
     assert rows.lengths.sum() == n_tokens
     assert fitted < 2.5 * n_tokens, "counting works in blocks"
     assert peak < 7 * n_tokens
