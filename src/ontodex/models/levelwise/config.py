@@ -85,7 +85,7 @@ class LevelwiseConfig(TextNetworkConfig):
     hidden: int = 256  # LSTM units in each direction
     # Chunks of a category: by its size, one, or always `chunks`.
     pooling: Pooling = "dynamic"
-    chunks: int = 32  # P, the most chunks of a category
+    chunks: int = 2  # P, the most chunks of a category
     bottleneck: int = 512  # bottleneck units of each category
     dropout: float = 0.5  # of pooled features
     # From the predictions of all levels to one label set: pointer generator, the most probable
