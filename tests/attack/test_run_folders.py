@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from attack.run_folders import read_files, renew_digests, write_files
+from attack.run_mutations import mutate
 from attack.run_operations import run_evaluate, run_learn, run_migrate, try_operation
 from attack.run_pairs import mutate_together
 from attack.run_seeds import make_corpus, make_ontology
@@ -52,6 +53,14 @@ def test_files_are_changed_together_and_repeatably(seed):
         changed for changed, _ in found if sum(changed.get(n) != files[n] for n in files) > 1
     ]
     assert len(several) > 20
+
+
+@pytest.mark.parametrize("content", [b"[" * 100_000 + b"]" * 100_000, b'{"cut'])
+def test_a_file_that_is_no_json_any_more_is_changed_as_bytes(content):
+    """A second change met what the first had left, and the campaign ended."""
+    files = dict.fromkeys(("model/model.json", "decision.json", "manifest.json"), content)
+    changed = [mutate(files, random.Random(i))[0] for i in range(20)]
+    assert any(one != files for one in changed)
 
 
 @pytest.mark.parametrize("operation", [run_evaluate, run_learn, run_migrate])

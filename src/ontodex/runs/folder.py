@@ -69,6 +69,8 @@ def load_labels(path: Path, ontology: Ontology | None = None) -> LabelSpace:
     ids = tuple(pair[0] for pair in pairs)
     if len(set(ids)) < len(ids) or "" in ids:
         raise RunError(f"{path}: a label is listed twice or has no id", hint=_HINT)
+    if not ids:
+        raise RunError(f"{path}: there is no label", hint=_HINT)
     return LabelSpace(ids, frequency, n_docs, ontology)
 
 
