@@ -48,10 +48,9 @@ def update_half_rows(
     random, so that their mean is exact: most updates are smaller than the distance of two bf16
     numbers. Where `found_inf` is not 0, nothing changes.
     """
-    for rows, values in zip(
-        grad.indices()[0].split(ROWS_AT_ONCE), grad.values().split(ROWS_AT_ONCE), strict=True
-    ):
-        g = values.float()  # (m, w)
+    parts = grad.indices()[0].split(ROWS_AT_ONCE), grad.values().split(ROWS_AT_ONCE)
+    for rows, gradients in zip(*parts, strict=True):
+        g = gradients.float()  # (m, w)
         step = state["step"][rows] + 1  # (m,)
         exp_avg_sq = state["exp_avg_sq"][rows].lerp_(g.square().mean(dim=1), 1 - beta2)  # (m,)
         denominator = (exp_avg_sq / bias_correction(beta2, step)).sqrt_().add_(eps)
