@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from ontodex.config import check_least, check_shares, check_widths
 from ontodex.models.attentionxml.config import check_layers
@@ -24,6 +24,7 @@ class AttentiveTreeConfig(EncoderConfig, TextNetworkConfig):
     candidates: int = 512  # nodes of a level below the top that are scored, about
     beam: int = 0  # nodes of a level whose children these are; 0 = enough for `candidates`
     cluster: int = 8  # most labels below one node; each has half as many or more
+    table: Literal["fp32", "bf16"] = "fp32"  # label rows in training; bf16: about an eighth
     train: NetworkLoopConfig = field(default_factory=lambda: NetworkLoopConfig(epochs=8))
 
     FORMER: ClassVar[tuple[str, ...]] = ("train_beam_ratio", "tree", "height", "learned")
