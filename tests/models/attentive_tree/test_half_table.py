@@ -41,7 +41,7 @@ LABELS = LabelSpace.of(TRAIN)
 def system(table: str, **more: Any) -> AttentiveTreeSystem:
     loop = NetworkLoopConfig(**{"epochs": 12, "batch_size": 16, "lr": 0.01, **more})
     config = AttentiveTreeConfig(
-        hidden=16, layers=(16,), width=16, bag=32, word_dropout=0.0, dropout=0.1, min_count=1,
+        hidden=16, layers=(16,), width=16, bag=32, dropout=0.1, min_count=1,
         cluster=4, candidates=30, train=loop, table=table,  # type: ignore[arg-type]
     )  # fmt: skip
     return AttentiveTreeSystem(config)
