@@ -67,6 +67,8 @@ def load_labels(path: Path, ontology: Ontology | None = None) -> LabelSpace:
             f"{path}: not a list of labels as training writes it ({error!s:.200})"
         ) from error
     ids = tuple(pair[0] for pair in pairs)
+    if not ids:
+        raise RunError(f"{path}: has no label", hint=_HINT)
     if len(set(ids)) < len(ids) or "" in ids:
         raise RunError(f"{path}: a label is listed twice or has no id", hint=_HINT)
     return LabelSpace(ids, frequency, n_docs, ontology)
