@@ -69,11 +69,11 @@ def test_a_pipe_or_a_link_is_refused_before_anything_is_read(copy, name):
         load(copy)
 
 
-def test_a_file_with_a_name_that_no_disk_takes_is_missing(copy):
+def test_a_file_with_a_name_that_no_disk_takes_is_refused(copy):
     manifest = json.loads((copy / "manifest.json").read_text())
     manifest["files"]["a" * 300 + ".json"] = "0" * 64
     (copy / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(RunError, match="missing from the run folder"):
+    with pytest.raises(RunError, match="which is too long"):
         load(copy)
 
 
