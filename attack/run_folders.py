@@ -144,13 +144,15 @@ def _watch(child: Any, pipe: Connection, target: Target, number: int, report: Re
             _add(report, system, number, what, problem)
         what, number = "", number + 1
     child.join()
-    if not what and child.exitcode != 0:
-        raise RuntimeError(f"{system}: the child process failed between two mutants")
-    if not what:
+    if not what and child.exitcode == 0:
         return number
-    result.tried += 1
+    if what:
+        result.tried += 1
+        problem = f"no answer; the process ended with {child.exitcode}"
+    else:  # the others are tried all the same
+        what, problem = "no mutant was made", "the campaign itself failed"
     counted["FINDING"] += 1
-    _add(report, system, number, what, f"no answer; the process ended with {child.exitcode}")
+    _add(report, system, number, what, problem)
     return number + 1
 
 

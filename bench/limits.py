@@ -33,6 +33,7 @@ from limit_requests import REQUEST_LIMITS, TEXT, HttpRequest, RequestLimit
 from ontodex.corpora import extract_process
 from ontodex.serve import api
 from ontodex.serve.http import middleware, protocol
+from ontodex.serve.prediction import run_metadata
 from ontodex.serve.service import PARALLEL_EXTRACTIONS, ServeConfig
 
 HEADER = "| Operation | Largest input | Refusal above it | Time | Memory |\n|---|---|---|---|---|\n"
@@ -69,6 +70,10 @@ def describe_settings() -> Iterator[str]:
     )
     yield f"seconds for a client that does not read: {protocol.WRITE_SECONDS}"
     yield f"requests of a connection that wait: {protocol.MAX_PIPELINED}, then 400"
+    yield (
+        f"an id of a label or concept: {run_metadata.MAX_LABEL:,} characters, then the run is not "
+        "served"
+    )
     yield f"seconds that an idle connection stays open: {api.IDLE_SECONDS}"
     yield f"seconds for accepted requests after SIGTERM: {api.DRAIN_SECONDS}"
     yield f"files read at the same time: {PARALLEL_EXTRACTIONS}, each in a process of its own"

@@ -8,6 +8,7 @@ import pytest
 
 from ontodex.corpora import extract
 from ontodex.corpora.extract import extract_file
+from ontodex.corpora.extract_process import MAX_MEMORY
 from ontodex.corpora.field_mapping import FieldMapping
 from ontodex.errors import DataError, UnmappedTableError
 
@@ -65,6 +66,25 @@ def test_a_process_that_dies_is_an_error(monkeypatch):
     monkeypatch.setattr(extract.sys, "executable", "/bin/false")
     with pytest.raises(DataError, match="could not be read: damaged, or too large"):
         run(PDF, "article.pdf")
+
+
+def write_sparse(path: Path, size: int) -> Path:
+    """Write a page with one word and an open comment of NUL bytes, which take no disk."""
+    with path.open("wb") as file:
+        file.write(b"<p>trout</p><!--")
+        file.truncate(size)
+    return path
+
+
+def test_a_file_that_needs_more_than_the_memory_of_the_process_is_refused(tmp_path):
+    above = write_sparse(tmp_path / "above.html", MAX_MEMORY)  # beside the program itself
+    with pytest.raises(DataError, match="needs more than 2,048 MiB to be read"):
+        run(above, "above.html")
+
+
+def test_a_file_that_fits_into_the_memory_of_the_process_is_read(tmp_path):
+    (doc,) = run(write_sparse(tmp_path / "below.html", 2**26), "below.html")
+    assert doc.text == "trout"
 
 
 def test_a_process_that_takes_too_long_is_killed(tmp_path, monkeypatch, descendants):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import zipfile
 from pathlib import Path
 
@@ -38,6 +39,11 @@ def test_a_damaged_pdf_is_refused(tmp_path):
 def test_html_is_read_a_line_per_block_without_scripts_styles_and_comments(tmp_path):
     (tmp_path / "a").write_text(HTML, encoding="utf-8")
     assert text_of(tmp_path / "a", "a.HTML") == "Trout\nStreams\nTrout swim. Well.\ncafé"
+
+
+def test_packed_html_is_unpacked(tmp_path):
+    (tmp_path / "a").write_bytes(gzip.compress(HTML.encode()))
+    assert text_of(tmp_path / "a", "a.html.gz") == "Trout\nStreams\nTrout swim. Well.\ncafé"
 
 
 def test_paragraphs_and_table_cells_of_a_docx_are_read(tmp_path):

@@ -7,7 +7,14 @@ from typing import Any, Literal
 import pytest
 
 from ontodex.errors import RunError
-from ontodex.io.json_schema import load_json, read_json, read_table
+from ontodex.io import json_schema
+from ontodex.io.json_schema import (
+    MAX_BYTES,
+    MAX_TABLE_BYTES,
+    load_json,
+    read_json,
+    read_table,
+)
 
 
 @dataclass(frozen=True)
@@ -110,3 +117,22 @@ def test_a_table_is_an_object(tmp_path):
     assert read_table(write(tmp_path / "a.json", {"a": 1})) == {"a": 1}
     with pytest.raises(RunError, match="must be an object"):
         read_table(write(tmp_path / "a.json", "[]"))
+
+
+@pytest.mark.parametrize(("read", "most"), [(read_json, MAX_BYTES), (read_table, MAX_TABLE_BYTES)])
+def test_a_file_above_the_largest_size_is_refused_before_it_is_parsed(tmp_path, read, most):
+    path = tmp_path / "metrics.json"
+    with path.open("wb") as file:
+        file.truncate(most + 1)  # NUL bytes, which take no disk
+    with pytest.raises(RunError, match=f"more than {most // 2**20} MiB"):
+        read(path)
+
+
+def test_a_file_of_the_largest_size_is_parsed(tmp_path, monkeypatch):
+    path = tmp_path / "metrics.json"
+    path.write_text('{"a": 1}')
+    monkeypatch.setattr(json_schema, "MAX_TABLE_BYTES", path.stat().st_size)
+    assert read_table(path) == {"a": 1}
+    monkeypatch.setattr(json_schema, "MAX_TABLE_BYTES", path.stat().st_size - 1)
+    with pytest.raises(RunError, match="more than 0 MiB"):
+        read_table(path)

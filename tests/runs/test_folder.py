@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ontodex.errors import RunError
-from ontodex.runs.folder import save_labels
+from ontodex.runs.folder import load_labels, save_labels
 from ontodex.runs.run import load
 from ontodex.types import LabelSpace
 
@@ -69,11 +69,11 @@ def test_a_pipe_or_a_link_is_refused_before_anything_is_read(copy, name):
         load(copy)
 
 
-def test_a_file_with_a_name_that_no_disk_takes_is_missing(copy):
+def test_a_file_with_a_name_that_no_disk_takes_is_refused(copy):
     manifest = json.loads((copy / "manifest.json").read_text())
     manifest["files"]["a" * 300 + ".json"] = "0" * 64
     (copy / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(RunError, match="missing from the run folder"):
+    with pytest.raises(RunError, match="which is too long"):
         load(copy)
 
 
@@ -111,6 +111,16 @@ def test_a_label_with_a_tab_is_refused_by_name(tmp_path):
     labels = LabelSpace(("a\tb",), np.array([1]), 1)
     with pytest.raises(RunError, match=r"'a\\tb' has a tab"):
         save_labels(labels, tmp_path / "labels.tsv")
+
+
+def test_a_table_without_labels_is_refused(tmp_path):
+    """Training writes none; evaluation of a run with one would fail inside."""
+    table = tmp_path / "labels.tsv"
+    table.write_text("label\tfrequency in 3 documents\tname\na\t1\ta\n")
+    assert load_labels(table).ids == ("a",)
+    table.write_text("label\tfrequency in 3 documents\tname\n")
+    with pytest.raises(RunError, match="has no label"):
+        load_labels(table)
 
 
 def test_the_format_of_the_first_version_can_still_be_read():

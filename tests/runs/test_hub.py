@@ -84,6 +84,28 @@ def test_nothing_is_overwritten(run, tmp_path):
         pull(str(run), tmp_path)
 
 
+@pytest.mark.parametrize("name", ["metrics.json", "model", "extra.json"])
+def test_a_link_in_a_shared_folder_brings_no_other_file_of_this_machine(run, tmp_path, name):
+    """Neither `metrics.json` nor files outside of the manifest have a digest."""
+    push(run, tmp_path / "shared")
+    place = tmp_path / "shared" / name
+    if place.exists():
+        place.rename(tmp_path / "moved")
+    (tmp_path / "secret").write_text('{"password": "x"}')
+    place.symlink_to(tmp_path / "secret")
+    with pytest.raises(RunError, match="links inside"):
+        pull(tmp_path / "shared", tmp_path / "fetched")
+    assert not (tmp_path / "fetched").exists()
+
+
+def test_only_files_of_the_manifest_are_copied(run, tmp_path):
+    push(run, tmp_path / "shared")
+    with (tmp_path / "shared" / "large.safetensors").open("wb") as file:
+        file.truncate(2**30)
+    pull(tmp_path / "shared", tmp_path / "fetched")
+    assert not (tmp_path / "fetched" / "large.safetensors").exists()
+
+
 @pytest.mark.parametrize("place", ["name", "a/b/c", "user/../name", "", "https://hf.co/a/b"])
 def test_a_place_is_a_repository_or_a_folder(run, tmp_path, place):
     with pytest.raises(ConfigError, match="neither a repository nor a folder"):

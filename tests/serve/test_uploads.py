@@ -10,10 +10,12 @@ import tempfile
 import pytest
 from fastapi import UploadFile
 
+from ontodex.corpora import extract
 from ontodex.corpora.extract import EXTRACT_FOLDER
 from ontodex.corpora.extract_process import DOC_SIZE, STRING_SIZE
 from ontodex.io.temporary import temporary_folder, temporary_name
 from ontodex.serve import uploads
+from ontodex.serve.service import PARALLEL_EXTRACTIONS
 from ontodex.serve.uploads import (
     MAX_FILES,
     UPLOAD_FOLDER,
@@ -89,3 +91,41 @@ def test_uploads_of_a_killed_service_are_removed_and_those_of_another_one_stay(
     with temporary_folder(tmp_path / UPLOAD_FOLDER) as used:
         remove_abandoned_uploads()
         assert list(tmp_path.iterdir()) == [used]
+
+
+def test_files_of_all_requests_are_read_two_at_a_time(tmp_path, monkeypatch):
+    """Each process writes that it started, and ends when the test lets it."""
+    reader = tmp_path / "reader"
+    reader.write_text(
+        f"#!/bin/sh\ncd {tmp_path}\necho start >> log\n"
+        "until [ -e go ]; do sleep 0.02; done\necho end >> log\n"
+        """echo '{"reason": "was read", "columns": []}' >&2\nexit 2\n"""
+    )
+    reader.chmod(0o755)
+    monkeypatch.setattr(extract.sys, "executable", str(reader))
+    log = tmp_path / "log"
+
+    async def send_three_requests() -> list[str]:
+        slots = asyncio.Semaphore(PARALLEL_EXTRACTIONS)  # as the service has one
+        requests = [
+            asyncio.create_task(
+                read_uploads([UploadFile(io.BytesIO(b"x"), filename=f"{number}.txt")], slots)
+            )
+            for number in range(3)
+        ]
+        while not log.exists() or log.read_text().count("start") < PARALLEL_EXTRACTIONS:
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(0.3)  # time for a third one to start
+        (tmp_path / "go").touch()
+        found = await asyncio.gather(*requests)
+        return [one["reason"] for uploads in found for one in uploads.rejected]
+
+    assert asyncio.run(send_three_requests()) == ["was read"] * 3
+    events = log.read_text().split()
+    n_running = [events[:i].count("start") - events[:i].count("end") for i in range(7)]
+    assert max(n_running) == PARALLEL_EXTRACTIONS == 2
+
+
+def test_the_service_lets_two_files_be_read_at_a_time(client):
+    slots = client.app._service.extraction_slots
+    assert slots._value == PARALLEL_EXTRACTIONS

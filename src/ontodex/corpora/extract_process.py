@@ -116,7 +116,8 @@ def read_plain(path: Path) -> tuple[str, str]:
 def read_html(path: Path) -> str:
     """Return the text of an HTML page, one line per block, without scripts and styles."""
     html = require("lxml.html", extra="serve", purpose="reading HTML")
-    raw = path.read_bytes()
+    with open_bytes(path) as file:
+        raw = file.read()
     if raw.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raw = detect_and_decode(raw)[0].encode()
     with contextlib.suppress(UnicodeDecodeError):

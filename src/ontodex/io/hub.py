@@ -37,7 +37,10 @@ def download(repository: str, patterns: Sequence[str], revision: str | None = No
 
 @contextmanager
 def explain_errors(repository: str) -> Iterator[None]:
-    """Turn errors of the library and of the network into one sentence."""
+    """Turn errors of the library and of the network into one sentence.
+
+    Only calls of the library belong into the block, because it also hides errors of code.
+    """
     errors = import_module("huggingface_hub.errors")  # the library does not load it by itself
     hint = "log in with `hf auth login`; without a network, HF_HUB_OFFLINE=1 reads what was fetched"
     try:
@@ -53,6 +56,12 @@ def explain_errors(repository: str) -> Iterator[None]:
         raise RunError(
             f"{repository}: no such repository, or no right to read it", hint=hint
         ) from error
-    except (errors.HfHubHTTPError, OSError, ValueError) as error:
+    # The bases are OSError and the error of the network library, which also tells of lost lines.
+    except (*errors.HfHubHTTPError.__bases__, ValueError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise RunError(f"{repository}: {reason[:300]}", hint=hint) from error
+    except (AttributeError, LookupError, RecursionError, TypeError) as error:
+        raise RunError(
+            f"{repository}: the answer is not that of a hub ({type(error).__name__})",
+            hint="is HF_ENDPOINT the address of a hub, and no proxy answers in its place?",
+        ) from error

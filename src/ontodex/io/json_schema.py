@@ -30,6 +30,8 @@ T = TypeVar("T")
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # an escape of one half of a pair, or of both
 MAX_DEPTH = 50  # of lists and objects inside each other
+MAX_BYTES = 256 * 2**20  # of a file; thresholds of a million labels take 30 MiB
+MAX_TABLE_BYTES = 16 * 2**20  # of a manifest, metrics or settings, which may have no digest
 _LARGEST = 2**63
 _HINT = "copy the run folder again, or train again"
 
@@ -40,14 +42,18 @@ def load_json(path: Path, cls: type[T]) -> T:
     return parsed
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, max_bytes: int = MAX_BYTES) -> Any:
     """Return the value of a JSON file whose fields are not declared.
 
     Numbers are finite and fit into 64 bits, texts have no half of a surrogate pair, and lists and
     objects are nested at most `MAX_DEPTH` deep, so that no later step fails because of them.
     """
     try:
-        text = path.read_bytes().decode("utf-8")
+        with path.open("rb") as file:
+            raw = file.read(max_bytes + 1)
+        if len(raw) > max_bytes:
+            raise RunError(f"{path}: has more than {max_bytes // 2**20:,} MiB", hint=_HINT)
+        text = raw.decode("utf-8")
         value = json.loads(text, parse_constant=_refuse_constant)
         if _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
@@ -61,7 +67,7 @@ def read_json(path: Path) -> Any:
 
 def read_table(path: Path) -> dict[str, Any]:
     """Return the object of a JSON file whose fields are checked later, such as settings."""
-    value = read_json(path)
+    value = read_json(path, MAX_TABLE_BYTES)
     if not isinstance(value, dict):
         raise _wrong(str(path), "an object", value)
     return value

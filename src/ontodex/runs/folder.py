@@ -34,7 +34,8 @@ FORMAT = 1
 _HINT = "copy the run folder again, or train again"
 OLDEST_FORMAT = 1
 # Evaluations and logs are written after training; they may change without changing the model.
-UNTRUSTED = {"manifest.json", "metrics.json", "report.html", "log.jsonl", "README.md"}
+MANIFEST = "manifest.json"
+UNTRUSTED = {MANIFEST, "metrics.json", "report.html", "log.jsonl", "README.md"}
 MAX_NAME = 200  # characters of the path of a file inside the folder
 SUFFIXES = {".safetensors", ".json", ".tsv", ".txt", ".toml", ".html", ".jsonl", ".npy", ".png"}
 
@@ -67,10 +68,10 @@ def load_labels(path: Path, ontology: Ontology | None = None) -> LabelSpace:
             f"{path}: not a list of labels as training writes it ({error!s:.200})"
         ) from error
     ids = tuple(pair[0] for pair in pairs)
+    if not ids:
+        raise RunError(f"{path}: has no label", hint=_HINT)
     if len(set(ids)) < len(ids) or "" in ids:
         raise RunError(f"{path}: a label is listed twice or has no id", hint=_HINT)
-    if not ids:
-        raise RunError(f"{path}: there is no label", hint=_HINT)
     return LabelSpace(ids, frequency, n_docs, ontology)
 
 
@@ -92,7 +93,7 @@ def write_manifest(folder: Path, about: Mapping[str, Any]) -> None:
         if path.is_file() and path.name not in UNTRUSTED and not path.name.startswith(".")
     }
     manifest = {"format": FORMAT, **about, "files": files}
-    write_text(folder / "manifest.json", json.dumps(manifest, indent=1) + "\n")
+    write_text(folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ _FACTS = {one.name for one in dataclasses.fields(_Manifest)}
 
 
 def is_finished(folder: Path) -> bool:
-    return (folder / "manifest.json").exists()
+    return (folder / MANIFEST).exists()
 
 
 def verify_folder(folder: Path) -> dict[str, Any]:
@@ -157,17 +158,8 @@ def verify_folder(folder: Path) -> dict[str, Any]:
             f"{folder}: no manifest.json, so this is not a finished run",
             hint="start the same `ontodex train ... --out` again: it continues where it stopped",
         )
-    _refuse_special_files(folder)
-    manifest = read_table(folder / "manifest.json")
-    facts = {name: value for name, value in manifest.items() if name in _FACTS}
-    known = parse_record(_Manifest, facts, f"{folder / 'manifest.json'}: damaged")
-    version, files = known.format, known.files
-    if not OLDEST_FORMAT <= version <= FORMAT:
-        raise RunError(
-            f"{folder}: written in run format {version}; this version reads "
-            f"{OLDEST_FORMAT} to {FORMAT}",
-            hint="use the ontodex version that wrote it, or train again",
-        )
+    refuse_special_files(folder)
+    manifest, files = _read_manifest(folder)
     for name, expected in files.items():
         _verify_file(folder, name, expected)
     for path in folder.rglob("*"):
@@ -177,7 +169,32 @@ def verify_folder(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _refuse_special_files(folder: Path) -> None:
+def list_files(folder: Path) -> list[str]:
+    """Return the names of all files of a run, from its manifest; some may be missing."""
+    return [*_read_manifest(folder)[1], *sorted(UNTRUSTED)]
+
+
+def _read_manifest(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the manifest of a run, and the digest of each of its files."""
+    manifest = read_table(folder / MANIFEST)
+    facts = {name: value for name, value in manifest.items() if name in _FACTS}
+    known = parse_record(_Manifest, facts, f"{folder / MANIFEST}: damaged")
+    if not OLDEST_FORMAT <= known.format <= FORMAT:
+        raise RunError(
+            f"{folder}: written in run format {known.format}; this version reads "
+            f"{OLDEST_FORMAT} to {FORMAT}",
+            hint="use the ontodex version that wrote it, or train again",
+        )
+    for name in known.files:
+        is_outside = "\0" in name or ".." in Path(name).parts or Path(name).is_absolute()
+        if is_outside or Path(name).suffix not in SUFFIXES:
+            raise RunError(f"{folder}/{MANIFEST} names {name!r}, which no run contains")
+        if len(name) > MAX_NAME:
+            raise RunError(f"{folder}/{MANIFEST} names {name[:MAX_NAME]!r}..., which is too long")
+    return manifest, known.files
+
+
+def refuse_special_files(folder: Path) -> None:
     """Refuse links, pipes and devices before any file is read: reading one may never end."""
     for path in folder.rglob("*"):
         if path.is_symlink():
@@ -192,15 +209,12 @@ def check_training_facts(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Refuse a manifest that does not say how the run was trained."""
     for name in _OF_TRAINING:
         if manifest.get(name) is None:
-            raise RunError(f"{folder / 'manifest.json'}: damaged: {name!r} is missing", hint=_HINT)
+            raise RunError(f"{folder / MANIFEST}: damaged: {name!r} is missing", hint=_HINT)
 
 
 def _verify_file(folder: Path, name: str, expected: str) -> None:
     path = folder / name
-    is_outside = "\0" in name or ".." in Path(name).parts or Path(name).is_absolute()
-    if is_outside or path.suffix not in SUFFIXES:
-        raise RunError(f"{folder}/manifest.json names {name!r}, which no run contains")
-    if len(name) > MAX_NAME or not path.is_file():
+    if not path.is_file():
         raise RunError(
             f"{str(path)[:500]}: missing from the run folder", hint="copy the whole folder again"
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,14 @@ from ontodex.io.counts import format_count
 from ontodex.io.files import replace_folder, write_text
 from ontodex.io.hub import download, explain_errors, load_library
 from ontodex.io.temporary import temporary_folder
-from ontodex.runs.folder import SUFFIXES, check_training_facts, verify_folder
+from ontodex.runs.folder import (
+    MANIFEST,
+    SUFFIXES,
+    check_training_facts,
+    list_files,
+    refuse_special_files,
+    verify_folder,
+)
 from ontodex.runs.model_card import CARD, write_model_card
 from ontodex.runs.run import Run, locate_run
 
@@ -46,14 +54,15 @@ def push(run: Run | str | Path, target: str | Path, *, public: bool = False) -> 
         return str(folder)
     repository = str(target)
     hub = load_library()
-    with temporary_folder(run) as staged, explain_errors(repository):
+    with temporary_folder(run) as staged:
         _write_published(run, about, repository, staged)
-        api = hub.HfApi()
-        address = api.create_repo(repository, private=not public, exist_ok=True)
         message = f"ontodex: {about['model']}, {format_count(about['labels'], 'label')}"
-        api.upload_folder(
-            repo_id=repository, folder_path=staged, commit_message=message, delete_patterns="*"
-        )
+        with explain_errors(repository):
+            api = hub.HfApi()
+            address = api.create_repo(repository, private=not public, exist_ok=True)
+            api.upload_folder(
+                repo_id=repository, folder_path=staged, commit_message=message, delete_patterns="*"
+            )
         return str(address)
 
 
@@ -68,14 +77,26 @@ def pull(source: str | Path, out: str | Path, *, revision: str | None = None) ->
     out = Path(out)
     if out.exists():
         raise RunError(f"{out}: exists already", hint="choose another folder")
-    patterns = [f"*{suffix}" for suffix in sorted(SUFFIXES)]
-    folder = _as_folder(source) or download(str(source), patterns, revision)
-    if not folder.is_dir():
+    folder = _as_folder(source)
+    if folder is None:
+        folder = _download_run(str(source), revision)
+    elif not folder.is_dir():
         raise RunError(f"{folder}: there is no such folder")
+    else:
+        refuse_special_files(folder)  # a link could bring a file of this machine into the run
     with replace_folder(out) as temporary:
         _copy_files(folder, temporary)
         _forget_paths(temporary, verify_folder(temporary))
     return out
+
+
+def _download_run(repository: str, revision: str | None) -> Path:
+    """Fetch the files that the manifest of a repository names, and no others of any size."""
+    first = download(repository, (MANIFEST,), revision)
+    if not (first / MANIFEST).is_file():
+        raise RunError(f"{repository}: has no {MANIFEST}, so it is not a published run")
+    # The folder of the library's cache is named after the commit, so both calls fetch the same.
+    return download(repository, [escape(name) for name in list_files(first)], first.name)
 
 
 def _as_folder(place: str | Path) -> Path | None:
@@ -107,15 +128,14 @@ def _forget_paths(folder: Path, about: dict[str, Any]) -> None:
         name: {key: value for key, value in documents.items() if key != "path"}
         for name, documents in known.items()
     }
-    write_text(folder / "manifest.json", json.dumps({**about, **plain}, indent=1) + "\n")
+    write_text(folder / MANIFEST, json.dumps({**about, **plain}, indent=1) + "\n")
 
 
 def _copy_files(source: Path, target: Path) -> None:
-    """Copy what belongs to a run; the cache of the hub holds links, so their files are copied."""
-    for path in sorted(source.rglob("*")):
-        name = path.relative_to(source)
+    """Copy what the manifest names; the cache of the hub holds links, so their files are copied."""
+    for name in list_files(source):
+        path = source / name
         is_kept = path.suffix in SUFFIXES and path.name not in PRIVATE
-        is_hidden = any(part.startswith(".") for part in name.parts)
-        if path.is_file() and is_kept and not is_hidden:
+        if path.is_file() and is_kept:
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target / name)

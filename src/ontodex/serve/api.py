@@ -175,6 +175,24 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
+def configure_server(service: Service) -> uvicorn.Config:
+    """Return the settings of uvicorn for a service, with the limits of its connections."""
+    return uvicorn.Config(
+        build_application(service),
+        host=service.config.host,
+        port=service.config.port,
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        proxy_headers=False,  # would hide the proxy's address, which user_header depends on
+        limit_concurrency=reserve_descriptors(MAX_CONNECTIONS),
+        http=BoundedHttpProtocol,
+        ws="none",
+        timeout_keep_alive=IDLE_SECONDS,
+        timeout_graceful_shutdown=DRAIN_SECONDS,
+    )
+
+
 def serve(folders: Sequence[Path], config: ServeConfig, *, ready: Callable[[str], object]) -> None:
     """Serve runs until SIGTERM or SIGINT. `ready(address)` is called when the port is bound."""
     remove_abandoned_uploads()
@@ -182,24 +200,7 @@ def serve(folders: Sequence[Path], config: ServeConfig, *, ready: Callable[[str]
     gc.collect()
     gc.freeze()  # without it, each full garbage collection of the loaded data blocks for 0.2 s
     write_json_logs()
-    server = _Server(
-        uvicorn.Config(
-            build_application(service),
-            host=config.host,
-            port=config.port,
-            access_log=False,
-            log_config=None,
-            server_header=False,
-            proxy_headers=False,  # would hide the proxy's address, which user_header depends on
-            limit_concurrency=reserve_descriptors(MAX_CONNECTIONS),
-            http=BoundedHttpProtocol,
-            ws="none",
-            timeout_keep_alive=IDLE_SECONDS,
-            timeout_graceful_shutdown=DRAIN_SECONDS,
-        ),
-        service,
-        ready,
-    )
+    server = _Server(configure_server(service), service, ready)
     try:
         server.run()
     except SystemExit as error:

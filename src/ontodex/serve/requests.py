@@ -17,6 +17,7 @@ from pydantic import (
 from ontodex.corpora.characters import check_text
 from ontodex.errors import DataError
 from ontodex.serve.http.json_limits import check_metadata
+from ontodex.serve.prediction.run_metadata import MAX_LABEL, MAX_LANGUAGE
 from ontodex.types import Doc
 
 MAX_SEARCH = 200  # characters of a search
@@ -51,10 +52,10 @@ _CHECK, _PATTERN = (
 )
 Text = Annotated[str, _CHECK, _PATTERN]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200), _CHECK, _PATTERN]
-Label = Annotated[str, StringConstraints(min_length=1, max_length=2000), _CHECK, _PATTERN]
+Label = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LABEL), _CHECK, _PATTERN]
 DocumentId = Annotated[str, StringConstraints(max_length=500), _CHECK, _PATTERN]
 Key = Annotated[str, StringConstraints(max_length=200), _CHECK, _PATTERN]
-Language = Annotated[str, StringConstraints(max_length=35), _CHECK, _PATTERN]
+Language = Annotated[str, StringConstraints(max_length=MAX_LANGUAGE), _CHECK, _PATTERN]
 SearchText = Annotated[str, StringConstraints(max_length=MAX_SEARCH), _CHECK, _PATTERN]
 Number = Annotated[int, Field(ge=1, le=MAX_INTEGER)]
 After = Annotated[int, Field(ge=0, le=MAX_INTEGER)]

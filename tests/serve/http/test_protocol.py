@@ -12,6 +12,7 @@ from contextlib import ExitStack
 import pytest
 import uvicorn
 
+from ontodex.serve import api
 from ontodex.serve.http import protocol
 from ontodex.serve.http.protocol import (
     MAX_HEAD,
@@ -40,8 +41,8 @@ def serve() -> Iterator[Callable[..., uvicorn.Server]]:
     """Start a server in a thread; it ends with the test."""
     with ExitStack() as stack:
 
-        def start(most: int | None = None) -> uvicorn.Server:
-            config = uvicorn.Config(
+        def start(most: int | None = None, config: uvicorn.Config | None = None) -> uvicorn.Server:
+            config = config or uvicorn.Config(
                 app,
                 port=0,
                 lifespan="off",
@@ -93,6 +94,48 @@ def talk(port: int, *pieces: bytes, pause: float = 0.0) -> bytes:
                 received += more
         except ConnectionError:
             pass
+    return received
+
+
+@pytest.fixture
+def serve_whole(serve, start) -> Callable[[], int]:
+    """Start the whole service on a socket with the settings of `ontodex serve`; return its port."""
+
+    def start_service() -> int:
+        client = start(port=0, host="127.0.0.1")
+        config = api.configure_server(client.app._service)
+        config.lifespan = "off"  # the client of the fixture has opened the service already
+        return port_of(serve(config=config))
+
+    return start_service
+
+
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def test_an_idle_connection_is_closed_after_its_limit(serve_whole, monkeypatch):
+    monkeypatch.setattr(api, "IDLE_SECONDS", 0.3)
+    monkeypatch.setattr(protocol, "HEAD_SECONDS", 10 * PATIENCE)  # so it is not this limit
+    answer = talk(serve_whole(), HEALTH)  # returns when the service closes the connection
+    assert answer.count(b"HTTP/1.1 200") == 1
+
+
+def test_an_idle_connection_within_its_limit_is_answered_again(serve_whole, monkeypatch):
+    monkeypatch.setattr(api, "IDLE_SECONDS", 10 * PATIENCE)
+    monkeypatch.setattr(protocol, "HEAD_SECONDS", 1.0)  # of a request, not of the pause before it
+    address = ("127.0.0.1", serve_whole())
+    with socket.create_connection(address, timeout=PATIENCE) as connection:
+        assert read_health(connection).startswith(b"HTTP/1.1 200")
+        time.sleep(1.2)
+        assert read_health(connection).startswith(b"HTTP/1.1 200")
+
+
+def read_health(connection: socket.socket) -> bytes:
+    """Ask for /healthz on a connection that stays open."""
+    connection.sendall(HEALTH)
+    received = b""
+    while not received.endswith(b"}"):
+        received += connection.recv(65536) or b"}"
     return received
 
 

@@ -12,6 +12,7 @@ import pytest
 from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.runs.evaluate import evaluate
 from ontodex.runs.recipe import train
+from ontodex.serve.prediction.run_metadata import MAX_LANGUAGE
 from ontodex.types import Corpus, Doc
 
 pytestmark = pytest.mark.slow
@@ -185,3 +186,89 @@ def test_a_hostile_report_is_shown_but_cannot_act(browse, hostile):
     frame = eve.page.frame_locator("#evaluation iframe")
     frame.locator("h1").wait_for()
     assert "alert(" in frame.locator("body").inner_text()
+
+
+@pytest.fixture(scope="module")
+def foreign(serve: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A service whose languages are attacks, behind a proxy that names users."""
+    folder = tmp_path_factory.mktemp("foreign")
+    names = {"en": "Fish", **{payload: f"Fish {i}" for i, payload in enumerate(PAYLOADS)}}
+    corpus = Corpus.of(
+        Doc(f"{text}{i}", {"text": text}, labels=(label,))
+        for i in range(8)
+        for text, label in {"trout": "javascript:x", "old oaks": "javascript:alert(1)"}.items()
+    )
+    concepts = [Concept("javascript:x", names=names), Concept("javascript:alert(1)", {"en": "Oak"})]
+    train(
+        config={"model": {"name": "linear"}},
+        out=folder / "attack",
+        train=corpus,
+        dev=corpus,
+        ontology=build_ontology(concepts),
+    )
+    (folder / "secret").write_text("0123456789abcdef\n")
+    options = ("--user-header", "X-User", "--proxy", "127.0.0.1")
+    return str(serve([folder / "attack"], *options, "--proxy-secret", str(folder / "secret")))
+
+
+def name_user(curator: Any, name: str) -> None:
+    headers = {"X-User": name, "X-Proxy-Secret": "0123456789abcdef"}
+    curator.page.set_extra_http_headers(headers)
+
+
+def test_hostile_languages_stay_text(browse, foreign):
+    eve = browse(foreign, expected="401")
+    name_user(eve, "eve")
+    eve.page.reload()
+    eve.sees("#entry:not([hidden])")
+    for payload in [payload for payload in PAYLOADS if len(payload) <= MAX_LANGUAGE]:
+        eve.page.locator("#language").select_option(payload, force=True)
+        eve.wait_for("(tag) => document.querySelector('#language').value === tag", payload)
+    eve.paste(text="trout", title="trout")
+    assert eve.page.inner_text("#concept h3 bdi").startswith("Fish")
+    assert_nothing_came_in(eve)
+
+
+def test_hostile_names_of_people_stay_text(browse, foreign):
+    eve = browse(foreign, expected="401")
+    name_user(eve, "eve")
+    eve.page.reload()
+    eve.sees("#entry:not([hidden])")
+    added = eve.fetch("/documents", {"documents": [{"text": "trout"}]})
+    (number,) = added["numbers"]
+    decision = {"document": number, "label": "javascript:x", "verdict": "reject"}
+    for payload in PAYLOADS:
+        name_user(eve, payload)
+        answer = eve.fetch("/decisions", {"decisions": [decision]})
+        assert answer["decisions"][0]["user"] == payload
+    name_user(eve, "eve")
+    eve.page.goto(f"{foreign}/#/document={number}")
+    eve.page.reload()
+    eve.wait_for("() => document.querySelectorAll('#people thead th').length > 40")
+    assert PAYLOADS[5] in eve.page.inner_text("#people thead")
+    assert_nothing_came_in(eve)
+
+
+@pytest.mark.parametrize(
+    "inject",
+    [
+        "const s = document.createElement('script'); s.textContent = 'window.ran = 1';"
+        "document.body.append(s)",
+        "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.ran = 1\">')",
+        "document.body.setAttribute('onclick', 'window.ran = 1'); document.body.click()",
+        "const a = document.createElement('a'); a.href = 'javascript:window.ran = 1';"
+        "document.body.append(a); a.click()",
+        "const s = document.createElement('script'); s.src = 'data:text/javascript,window.ran = 1';"
+        "document.body.append(s)",
+        "const f = document.createElement('iframe'); f.srcdoc = '<script>parent.ran = 1</script>';"
+        "document.body.append(f)",
+        "const f = document.createElement('iframe'); f.src = 'javascript:parent.ran = 1';"
+        "document.body.append(f)",
+    ],
+)
+def test_the_content_policy_stops_what_would_come_in_all_the_same(browse, hostile, inject):
+    """As if the page had put a text into its HTML."""
+    eve = browse(hostile, expected="Content Security Policy|404")
+    with eve.page.expect_console_message(lambda one: "Content Security Policy" in one.text):
+        eve.page.evaluate(f"() => {{ {inject} }}")
+    assert eve.page.evaluate("window.ran") is None

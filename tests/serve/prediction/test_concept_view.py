@@ -6,7 +6,7 @@ import pytest
 
 from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.serve.prediction.concept_view import ConceptGroups, ConceptView
-from ontodex.serve.prediction.run_metadata import OntologyIndex
+from ontodex.serve.prediction.run_metadata import MAX_LANGUAGE, OntologyIndex
 
 
 @pytest.fixture
@@ -26,6 +26,13 @@ def test_a_label_outside_the_ontology_is_its_own_name_and_has_no_path(concepts):
 def test_names_follow_the_language_and_fall_back_to_the_default(concepts):
     assert [step["name"] for step in concepts.get_path("newt", "de")] == ["Natur", "Tiere", "Newt"]
     assert concepts.languages == ["de", "en"]
+
+
+def test_a_language_that_no_request_can_name_is_not_offered(served):
+    names = {"en": "Fish", "x" * MAX_LANGUAGE: "Kala", "x" * (MAX_LANGUAGE + 1): "Pisces"}
+    ontology = build_ontology([Concept("fish", names)])
+    view = ConceptView(OntologyIndex(ontology), served.metadata.labels)
+    assert view.languages == ["en", "x" * MAX_LANGUAGE]
 
 
 def test_the_number_of_paths_is_limited(concepts):

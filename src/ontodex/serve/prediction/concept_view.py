@@ -15,7 +15,7 @@ from ontodex.corpora.label_names import LabelMatcher, NameIndex
 from ontodex.errors import DataError
 from ontodex.features.languages import match_tag
 from ontodex.ontology.graph import find_paths
-from ontodex.serve.prediction.run_metadata import OntologyIndex
+from ontodex.serve.prediction.run_metadata import MAX_LANGUAGE, OntologyIndex
 from ontodex.types import LabelSpace, Ontology
 
 ConceptRef = dict[str, str]  # label, name and notation
@@ -46,7 +46,8 @@ class ConceptView:
 
     @cached_property
     def languages(self) -> list[str]:
-        return sorted(self.ontology.names)
+        """The tags of the names' languages; without those that are too long to be requested."""
+        return sorted(tag for tag in self.ontology.names if len(tag) <= MAX_LANGUAGE)
 
     @cached_property
     def roots(self) -> list[str]:

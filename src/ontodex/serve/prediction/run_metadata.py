@@ -6,12 +6,13 @@ The model itself is in another process (`model_process`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ontodex.decide.decision import Decision, load_decision
+from ontodex.errors import RunError
 from ontodex.ontology.graph import Concept, build_ontology
 from ontodex.ontology.open import read_ontology
 from ontodex.ontology.search import Search
@@ -19,6 +20,9 @@ from ontodex.runs.folder import load_config, load_labels, verify_folder
 from ontodex.runs.languages import get_languages, prefer_languages
 from ontodex.runs.settings import RunSettings, resolve
 from ontodex.types import LabelSpace, Ontology
+
+MAX_LABEL = 2_000  # characters of the id of a concept in a request
+MAX_LANGUAGE = 35  # of a language tag
 
 
 @dataclass(eq=False)
@@ -63,7 +67,19 @@ class RunMetadata:
         decision = load_decision(folder / "decision.json", labels)
         if index is None:
             index = OntologyIndex(build_ontology(Concept(label) for label in labels.ids))
+        _check_ids(folder, [*labels.ids, *index.ontology.ids])
         return cls(folder, about, settings, labels, decision, index)
+
+
+def _check_ids(folder: Path, ids: Sequence[str]) -> None:
+    """Refuse a run with an id that no request can name: its concept could not be decided on."""
+    longest = max(ids, key=len, default="")
+    if len(longest) > MAX_LABEL:
+        raise RunError(
+            f"{folder}: the id {longest[:100]!r}... has {len(longest):,} characters, and the "
+            f"service takes at most {MAX_LABEL:,}",
+            hint="shorten the ids of the vocabulary, and train again",
+        )
 
 
 def _open_index(
