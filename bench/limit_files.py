@@ -95,13 +95,13 @@ def unpack_parquet(extra: int, folder: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    path, lengths = folder / "docs.parquet", [files.FREE // 64 - 100] * 64
+    path, lengths = folder / "docs.parquet", [files.FREE_TABLE // 64 - 100] * 64
     for _ in range(2):  # the second time with the length that the first one lacks
         texts = {"text": ["a" * length for length in lengths]}
         pq.write_table(pa.table(texts), path, compression="zstd", use_dictionary=False)
         del texts
         found = measure_columns(pq.ParquetFile(path), path)["text"].n_bytes
-        lengths[0] += files.FREE + extra - found
+        lengths[0] += files.FREE_TABLE + extra - found
     assert sum(1 for _ in read_docs(path)) == 64
 
 
@@ -296,8 +296,8 @@ def list_text_limits() -> Iterator[FileLimit]:
     )
     yield FileLimit(
         "a Parquet file, unpacked, with 16 bytes for each value",
-        f"{files.FREE // MIB} MiB, or {files.MAX_RATIO} times its size if that is more",
-        f"takes more than {files.FREE // MIB} MiB of memory",
+        f"{files.FREE_TABLE // MIB} MiB, or {files.MAX_RATIO} times its size if that is more",
+        f"takes more than {files.FREE_TABLE // MIB} MiB of memory",
         unpack_parquet,
     )
     yield FileLimit(

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -85,6 +88,22 @@ def test_a_file_that_needs_more_than_the_memory_of_the_process_is_refused(tmp_pa
 def test_a_file_that_fits_into_the_memory_of_the_process_is_read(tmp_path):
     (doc,) = run(write_sparse(tmp_path / "below.html", 2**26), "below.html")
     assert doc.text == "trout"
+
+
+def test_a_full_disk_is_not_called_a_damaged_file(tmp_path, monkeypatch):
+    """The process writes its documents to a device that is always full."""
+    real = extract.temporary_folder
+
+    @contextlib.contextmanager
+    def make_full_folder(path: Path) -> Iterator[Path]:
+        with real(tmp_path / path.name) as folder:
+            (folder / "documents").symlink_to("/dev/full")
+            yield folder
+
+    monkeypatch.setattr(extract, "temporary_folder", make_full_folder)
+    with pytest.raises(OSError, match="No space left on device") as met:
+        run(PDF, "article.pdf")
+    assert met.value.errno == errno.ENOSPC
 
 
 def test_a_process_that_takes_too_long_is_killed(tmp_path, monkeypatch, descendants):

@@ -7,6 +7,7 @@ to the process that asked for the text.
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import sys
@@ -14,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ontodex.corpora.extract_process import MAX_OUTPUT, SECONDS
+from ontodex.corpora.extract_process import FULL_DISK, MAX_OUTPUT, SECONDS
 from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping
 from ontodex.errors import DataError, UnmappedTableError
 from ontodex.io.temporary import temporary_folder
@@ -43,7 +44,7 @@ async def extract_file(
 
     `mapping` names the columns of a table; `recorded` those to read if the table has them and
     nobody named any. Raise a DataError with the reason if the file cannot be read, or if its
-    documents are larger than `room`.
+    documents are larger than `room`. Raise an OSError if the disk for temporary files is full.
     """
     with temporary_folder(Path(tempfile.gettempdir()) / EXTRACT_FOLDER) as folder:
         out = folder / "documents"
@@ -53,7 +54,7 @@ async def extract_file(
 
 
 async def _run_child(source: Path, name: str, out: Path, mappings: str, room: int) -> None:
-    """Run the child process; raise a DataError if it fails."""
+    """Run the child process; raise a DataError if it fails, an OSError if the disk is full."""
     # -P: a file in the working folder must not stand in for a library of this name.
     command = ["-P", "-m", "ontodex.corpora.extract_process", str(source), name, str(out)]
     command += [str(os.getpid()), mappings, str(room)]
@@ -73,6 +74,8 @@ async def _run_child(source: Path, name: str, out: Path, mappings: str, room: in
         if process.returncode is None:
             process.kill()
             await process.wait()
+    if process.returncode == FULL_DISK:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), tempfile.gettempdir())
     if process.returncode:
         raise _read_failure(errors)
 

@@ -8,7 +8,7 @@ JSON line per document to `OUT`, and a last one with the warnings of the reader 
 documents, which is at most `ROOM`. `MAPPINGS` is JSON: the columns of a table that the user named,
 and those to read if nobody named any.
 If the file cannot be read, it prints the reason as one JSON line on standard error and exits with
-code 2.
+code 2, or with `FULL_DISK` if the documents cannot be written.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ from ontodex.errors import DataError, OntodexError, UnmappedTableError, require
 from ontodex.io.captured_warnings import capture_warnings
 from ontodex.io.child_process import end_with_parent
 from ontodex.io.files import open_bytes
+from ontodex.io.temporary import is_disk_full
 
 MAX_MEMORY = 2 * 2**30  # bytes of address space
 SECONDS = 60
+FULL_DISK = 3  # exit code
 MAX_OUTPUT = 256 * 2**20  # bytes
 MAX_DOCUMENTS = 50_000  # documents of one batch
 MAX_REASON = 600  # characters
@@ -238,6 +240,10 @@ if __name__ == "__main__":
     except OntodexError as error:
         report_failure(str(error))
         raise SystemExit(2) from None
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        raise SystemExit(FULL_DISK) from None
     except MemoryError:
         report_failure(f"needs more than {MAX_MEMORY // 2**20:,} MiB to be read")
         raise SystemExit(2) from None

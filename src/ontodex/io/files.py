@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Past FREE bytes a compressed file may unpack to at most MAX_RATIO times its size. Real text has a
-# ratio of 3 to 30; a gzip bomb of 1,000, an xz or bzip2 bomb of far more.
+# ratio of 3 to 30; a gzip bomb of 1,000, an xz or bzip2 bomb of far more. A stream may hold a
+# document in every four bytes, so that 64 MiB of it would take minutes.
 MAX_RATIO = 200
-FREE = 64 * 2**20
+FREE = 8 * 2**20
+FREE_TABLE = 64 * 2**20  # of Parquet and PECOS tables, which count 16 bytes for each value
 
 MAX_LINE = 64 * 2**20  # bytes of one line; a document of 10 million characters fits in
 

@@ -8,6 +8,7 @@ same target recognises what a killed one left, and removes it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import secrets
@@ -18,6 +19,11 @@ from functools import cache
 from pathlib import Path
 
 _FORM = re.compile(r"\.(?P<target>.+)\.\d+\.[0-9a-f]{8}\.part", re.DOTALL)
+
+
+def is_disk_full(error: BaseException | None) -> bool:
+    """Return whether a write failed because the disk is full, or a quota is used up."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from arrow_memory import measure_arrow
 from ontodex.corpora.open import read_docs
 from ontodex.corpora.parsing.parquet_pages import VALUE, measure_columns
 from ontodex.errors import DataError
-from ontodex.io.files import FREE, MAX_LINE
+from ontodex.io.files import FREE_TABLE, MAX_LINE
 
 
 def repeat(text: str, times: int) -> pa.Array:
@@ -25,7 +25,7 @@ def write(path: Path, **columns: object) -> None:
 
 
 def write_long_text(path: Path) -> None:
-    write(path, id=["1"], text=["x" * (2 * FREE)])
+    write(path, id=["1"], text=["x" * (2 * FREE_TABLE)])
 
 
 def write_repeated_text(path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_bomb_is_refused_in_little_memory(write_bomb, tmp_path: Path) -> None:
     assert path.stat().st_size < 50_000
     with measure_arrow() as pool, pytest.raises(DataError, match="decompression bomb"):
         list(read_docs(path))
-    assert pool.max_memory() < FREE / 2
+    assert pool.max_memory() < FREE_TABLE / 2
 
 
 def find_number(number: int) -> bytes:
@@ -87,7 +87,7 @@ def test_a_bomb_with_a_footer_that_lies_is_refused_too(tmp_path: Path) -> None:
     start = data.rindex(true)
     lie = true[:-1] + b"\x00"  # without its highest bits
     path.write_bytes(data[:start] + lie + data[start + len(true) :])
-    assert pq.ParquetFile(path).metadata.row_group(0).column(1).total_uncompressed_size < FREE
+    assert pq.ParquetFile(path).metadata.row_group(0).column(1).total_uncompressed_size < FREE_TABLE
     with pytest.raises(DataError, match="decompression bomb"):
         list(read_docs(path))
 
@@ -95,9 +95,9 @@ def test_a_bomb_with_a_footer_that_lies_is_refused_too(tmp_path: Path) -> None:
 def test_what_is_large_by_itself_is_read(tmp_path: Path) -> None:
     """At the limit: repeated texts of just less than 64 MiB, and long rows in small batches."""
     path = tmp_path / "docs.parquet"
-    write(path, text=repeat("x" * 2**20, FREE // 2**20 - 1))
-    assert len(list(read_docs(path))) == FREE // 2**20 - 1
-    write(path, text=repeat("x" * 2**20, FREE // 2**20))
+    write(path, text=repeat("x" * 2**20, FREE_TABLE // 2**20 - 1))
+    assert len(list(read_docs(path))) == FREE_TABLE // 2**20 - 1
+    write(path, text=repeat("x" * 2**20, FREE_TABLE // 2**20))
     with pytest.raises(DataError, match="takes more than 64 MiB of memory, over 200 times"):
         list(read_docs(path))
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from ontodex.features.token_config import CasedTokenConfig, TokenConfig
 from ontodex.features.tokens import tokenise_corpus
 from ontodex.models.baselines.name_trie import (
+    MAX_FORMS,
     ConceptNames,
     NameTrie,
     Spelling,
@@ -154,3 +155,14 @@ def test_variants_of_names_with_spaces_and_qualifiers():
     assert list(generate_variants("bank (a) (b)")) == ["bank (a) (b)", "bank (a)"]
     assert list(generate_variants("(river)")) == ["(river)"]
     assert list(generate_variants("bank ")) == ["bank "]
+
+
+def test_a_name_longer_than_the_limit_keeps_its_number_and_matches_nothing():
+    """A name of 262,144 words took an array step for each: 25 times a benign vocabulary."""
+    at, above = ["sea"] * MAX_FORMS, ["law"] * (MAX_FORMS + 1)
+    trie = NameTrie([above, at, ["law"], ["oak"] * 1_000_000])
+    corpus = Corpus.of([Doc("a", {"text": " ".join([*at, "between", *above])})])
+    found = trie.find(tokenise_corpus(corpus, TokenConfig()), Spelling())
+    assert set(found.names.tolist()) == {1, 2}
+    assert found.names.tolist().count(1) == 1
+    assert len(trie._keys) == 1 + MAX_FORMS  # no step for the others

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import tempfile
 import zipfile
 
 import pytest
+
+from ontodex.serve import uploads
 
 
 def pdf_of(text: str) -> bytes:
@@ -222,3 +226,26 @@ def test_labels_of_a_table_are_matched_counted_and_become_imported_decisions(cli
     assert [verdict["label"] for verdict in second["verdicts"]] == ["oak"]
     exported = client.get("/export", params={"format": "jsonl"}).text
     assert '"labels": ["fish"]' in exported
+
+
+class FullDisk(io.BytesIO):
+    """A file on a disk without room."""
+
+    name = None
+
+    def write(self, _):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("size", [10, 2**21])  # kept in memory, and written while it is received
+def test_a_full_disk_is_not_the_fault_of_the_client(client, monkeypatch, size):
+    """It was 500 for a small upload, and 400 for a large one."""
+    if size > 2**20:
+        monkeypatch.setattr(tempfile, "TemporaryFile", lambda *_, **__: FullDisk())
+    else:
+        monkeypatch.setattr(uploads, "_copy", lambda file, path: FullDisk().write(file.file.read()))
+    answer = upload(client, ("a.txt", b"x" * size))
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "60")
+    assert "a disk of the service is full" in answer.json()["detail"]
+    monkeypatch.undo()
+    assert upload(client, ("a.txt", b"trout")).status_code == 201

@@ -26,7 +26,7 @@ from ontodex.corpora.parsing.json_objects import dump_json
 from ontodex.corpora.parsing.parquet_pages import VALUE, ColumnSize, measure_columns
 from ontodex.corpora.parsing.records import Records
 from ontodex.errors import DataError
-from ontodex.io.files import FREE, MAX_LINE, MAX_RATIO, detect_compression, open_atomic
+from ontodex.io.files import FREE_TABLE, MAX_LINE, MAX_RATIO, detect_compression, open_atomic
 from ontodex.types import Corpus, Doc
 
 CAPABILITIES = FormatCapabilities(fields="all", keywords=True, metadata="all")
@@ -81,7 +81,7 @@ def _read_rows(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (row number from 1, row) with metadata that JSON can store."""
     sizes = measure_columns(file, path)
-    allowed = max(FREE, MAX_RATIO * path.stat().st_size)
+    allowed = max(FREE_TABLE, MAX_RATIO * path.stat().st_size)
     total = sum(size.n_bytes for size in sizes.values())
     _check_growth(total, allowed, path)
     leaves = map(file.schema.column, range(len(file.schema)))

@@ -25,7 +25,7 @@ from ontodex.corpora.parsing.file_pairs import FilePair
 from ontodex.corpora.parsing.label_numbers import LabelIds, LabelList, number_labels
 from ontodex.corpora.parsing.relevance import get_weights, make_metadata
 from ontodex.errors import DataError
-from ontodex.io.files import FREE, MAX_RATIO, open_atomic
+from ontodex.io.files import FREE_TABLE, MAX_RATIO, open_atomic
 from ontodex.types import Corpus, Doc
 
 CAPABILITIES = FormatCapabilities(
@@ -135,7 +135,7 @@ def _check_members(path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
         unpacked = sum(member.file_size for member in members)
-        if unpacked > max(FREE, MAX_RATIO * path.stat().st_size):
+        if unpacked > max(FREE_TABLE, MAX_RATIO * path.stat().st_size):
             raise DataError(
                 f"unpacks to {unpacked / 2**20:,.0f} MiB, over {MAX_RATIO} times its size; that "
                 "looks like a decompression bomb",

@@ -33,6 +33,7 @@ _NONE = np.empty(0, dtype=np.int64)
 
 _ACRONYM = 5  # capitals longer than this are a heading, not an acronym
 _BLOCK_TOKENS = 2**21  # searched at a time
+MAX_FORMS = 100  # of a name; no text has a longer one word for word, and each costs an array step
 _QUALIFIER = re.compile(r"[(\[<][^()\[\]<>]*+[)\]>]\s*+$")
 _NO_PLURAL = ("ss", "us", "is")
 
@@ -115,17 +116,21 @@ class NameTrie:
     """Names, numbered from 0, as paths of forms."""
 
     def __init__(self, names: Sequence[Sequence[str]]) -> None:
-        """Build the trie of `names`: sequences of forms, all different."""
+        """Build the trie of `names`: sequences of forms, all different.
+
+        Names of more than `MAX_FORMS` forms keep their number and match nothing.
+        """
         words = dict.fromkeys(chain.from_iterable(names))
         self.forms: Mapping[str, int] = {word: number for number, word in enumerate(words)}
         self._width = max(len(self.forms), 1)
         lengths = np.fromiter(map(len, names), np.int64, len(names))
         starts = np.cumsum(lengths) - lengths
         forms = np.fromiter(map(self.forms.__getitem__, chain.from_iterable(names)), np.int64)
+        entered = np.flatnonzero(lengths <= MAX_FORMS)
         node = np.zeros(len(names), np.int64)  # where each name has got to
         keys, nodes, n_nodes = [_NONE], [_NONE], 1
-        for depth in range(int(lengths.max(initial=0))):  # all names take one step
-            longer = np.flatnonzero(lengths > depth)
+        for depth in range(int(lengths[entered].max(initial=0))):  # all names take one step
+            longer = entered[lengths[entered] > depth]
             steps = node[longer] * self._width + forms[starts[longer] + depth]
             new, place = np.unique(steps, return_inverse=True)
             node[longer] = n_nodes + place
@@ -134,7 +139,7 @@ class NameTrie:
             n_nodes += len(new)
         self._keys, self._nodes = np.concatenate(keys), np.concatenate(nodes)
         self._name_at = np.full(n_nodes, -1, dtype=np.int64)
-        self._name_at[node] = np.arange(len(names))
+        self._name_at[node[entered]] = entered
 
     def find(self, tokens: Tokens, spelling: Spelling) -> Matches:
         """Return every occurrence of a name, by row, start and falling length."""

@@ -7,10 +7,12 @@ from typing import Any
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 
 from ontodex.errors import DataError
+from ontodex.io.temporary import is_disk_full
 from ontodex.serve.http.json_limits import parse_body
-from ontodex.serve.http.problems import Problem
+from ontodex.serve.http.problems import Problem, report_full_disk
 
 
 class _BoundedRequest(Request):
@@ -30,6 +32,12 @@ class BoundedRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def handle_bounded(request: Request) -> Response:
-            return await handle(_BoundedRequest(request.scope, request.receive))
+            try:
+                return await handle(_BoundedRequest(request.scope, request.receive))
+            except HTTPException as error:
+                # FastAPI takes any error while it reads a form for a mistake of the client.
+                if is_disk_full(error.__cause__):
+                    raise report_full_disk() from error
+                raise
 
         return handle_bounded

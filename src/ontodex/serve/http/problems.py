@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 from ontodex.errors import ConfigError, DataError, MissingExtraError, OntodexError, RunError
+from ontodex.io.temporary import is_disk_full
 from ontodex.serve.database.stored_rows import DamagedRowError
 from ontodex.serve.database.tables import ConflictError, UnknownRowError
 from ontodex.serve.prediction.batcher import AnswerTimeoutError, QueueFullError, RetiredRunError
@@ -75,6 +76,14 @@ class Problem(HTTPException):  # FastAPI passes these on while it reads a body
     def to_response(self) -> Response:
         text = json.dumps(self.to_dict(), ensure_ascii=True)
         return Response(text, self.status_code, self.headers, MEDIA_TYPE)
+
+
+def report_full_disk() -> Problem:
+    """Log that a disk of the service is full, and return the problem for the client."""
+    logger.error("the disk for temporary files is full")
+    return Problem(
+        503, "a disk of the service is full", hint="send it later", headers={"retry-after": "60"}
+    )
 
 
 def make_not_found(kind: str, name: object) -> Problem:
@@ -136,6 +145,11 @@ def install_handlers(app: FastAPI) -> None:
         )
         return problem.to_response()
 
+    async def handle_system_error(_: Request, error: Exception) -> Response:
+        if not is_disk_full(error):
+            raise error
+        return report_full_disk().to_response()
+
     async def handle_bug(_: Request, error: Exception) -> Response:
         return Problem(500, "an error in the service; its log has the details").to_response()
 
@@ -143,4 +157,5 @@ def install_handlers(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, handle_validation_error)
     app.add_exception_handler(HTTPException, handle_http_error)
     app.add_exception_handler(SQLAlchemyError, handle_database_error)
+    app.add_exception_handler(OSError, handle_system_error)
     app.add_exception_handler(Exception, handle_bug)
