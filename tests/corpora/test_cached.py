@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ontodex.corpora.cached import clear_cache, find_cache, list_cached
+from ontodex.corpora.cached import clear_cache, explain_cache_errors, find_cache, list_cached
 from ontodex.corpora.open import open_corpus
+from ontodex.errors import ConfigError
 
 
 @pytest.fixture(autouse=True)
@@ -61,3 +62,25 @@ def test_a_damaged_corpus_can_be_cleared():
     (folder / "corpus.json").write_text("not JSON")
     assert [one.documents for one in clear_cache()] == [0]
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("place", ["file", "file/cache", "/proc/cache"])
+def test_a_cache_that_cannot_be_written_is_a_sentence_that_names_the_variable(
+    tmp_path, monkeypatch, place
+):
+    """A container whose user has no writable home could not train, and was not told why."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ONTODEX_CACHE", str(tmp_path / place))
+    with pytest.raises(ConfigError, match="the cache of corpora cannot be written") as caught:
+        open_corpus(write(tmp_path / "docs.jsonl", "trout"))
+    assert "ONTODEX_CACHE" in caught.value.hint
+
+
+def test_a_full_disk_under_the_cache_is_a_sentence(tmp_path):
+    with pytest.raises(ConfigError, match="No space left on device"), explain_cache_errors():
+        Path("/dev/full").write_text("trout")
+
+
+def test_an_error_of_the_corpus_is_not_one_of_the_cache(tmp_path):
+    with pytest.raises(FileNotFoundError), explain_cache_errors():
+        (tmp_path / "missing.jsonl").read_text()

@@ -177,3 +177,11 @@ def test_the_name_of_the_target_is_found_again(tmp_path):
     assert find_target_name(target) == "run.v2"
     assert find_target_name(temporary_name(target)) == "run.v2"
     assert find_target_name(temporary_name(temporary_name(target))) == "run.v2"
+
+
+@pytest.mark.parametrize("create", [open_atomic, replace_folder, temporary_folder])
+def test_a_folder_that_cannot_be_written_is_named_by_the_target(create):
+    """Not by the temporary name, which nobody knows: /proc takes no files, for root neither."""
+    with pytest.raises(OSError, match="/proc/target") as caught, create(Path("/proc/target")):
+        pass
+    assert caught.value.filename == "/proc/target"

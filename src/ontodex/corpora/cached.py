@@ -8,15 +8,18 @@ file the next time.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import stat
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ontodex.errors import ConfigError
 from ontodex.io.files import get_cache_folder, write_text
-from ontodex.io.temporary import clear_leftovers
+from ontodex.io.temporary import clear_leftovers, is_disk_full
 
 SOURCE = "source.txt"  # the path of the file that was read
 DAY = 24 * 60 * 60  # seconds
@@ -36,6 +39,25 @@ class CachedCorpus:
 def find_cache() -> Path:
     """Return the folder of all cached corpora; it may not exist yet."""
     return get_cache_folder() / "corpora"
+
+
+@contextlib.contextmanager
+def explain_cache_errors() -> Iterator[None]:
+    """Turn the error of a cache that cannot be written into a sentence; let others pass."""
+    try:
+        yield
+    except OSError as error:
+        cache = find_cache()
+        place = None if error.filename is None else Path(error.filename)
+        is_of_cache = place is not None and (
+            place in (cache, *cache.parents) or cache in place.parents
+        )
+        if not (is_of_cache or is_disk_full(error)):
+            raise
+        raise ConfigError(
+            f"{cache}: the cache of corpora cannot be written ({error.strerror})",
+            hint="name another folder in the environment variable ONTODEX_CACHE",
+        ) from error
 
 
 def record_source(folder: Path, source: Path) -> None:

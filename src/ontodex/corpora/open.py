@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from types import ModuleType
 
-from ontodex.corpora.cached import find_cache, record_source
+from ontodex.corpora.cached import explain_cache_errors, find_cache, record_source
 from ontodex.corpora.detect import detect_format, takes_mapping
 from ontodex.corpora.field_mapping import NO_MAPPING, FieldMapping, list_columns
 from ontodex.corpora.formats import FORMATS, list_writable, load_format
@@ -243,7 +243,7 @@ def open_mapped(
             shutil.rmtree(folder)
     clear_leftovers(folder.parent)
     docs = read_docs(path, format, mapping=mapping)
-    with temporary_folder(folder) as temporary:
+    with explain_cache_errors(), temporary_folder(folder) as temporary:
         made = temporary / "corpus"
         Corpus.write(docs, made, n_features=docs.n_features)
         record_source(made, path)

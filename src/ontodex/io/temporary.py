@@ -35,7 +35,10 @@ def create_temporary(path: Path, make: Callable[[Path], None]) -> Iterator[Path]
     _remove_abandoned(path.parent, _find_leftovers(path.parent).pop(path.name, []))
     while True:
         temporary = temporary_name(path)
-        make(temporary)
+        try:
+            make(temporary)
+        except OSError as error:  # names the target, not the temporary file
+            raise OSError(error.errno, error.strerror, str(path)) from error
         descriptor = _lock(temporary, wait=True)
         # Between the two calls another process may have taken it for abandoned, and removed it.
         if descriptor is not None or temporary.exists():
