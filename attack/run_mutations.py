@@ -132,7 +132,10 @@ def _change_field(line: bytes, draw: random.Random) -> bytes:
 
 def _mutate_json(content: bytes, draw: random.Random) -> Changed:
     """Change a value of a JSON file, remove it, add one, or nest it deeply."""
-    table = json.loads(content)
+    try:
+        table = json.loads(content)
+    except (ValueError, RecursionError):  # an earlier change broke it, or nested it deeply
+        return _mutate_bytes(content, draw)
     holder, key = draw.choice(list(_walk(table)) or [({"": table}, "")])
     kind = draw.choices(["value", "removed", "added", "deep", "scaled"], [8, 3, 2, 1, 4])[0]
     value = draw.choice(_VALUES)

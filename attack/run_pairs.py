@@ -26,8 +26,7 @@ def mutate_together(files: Files, draw: random.Random) -> tuple[Files, str]:
     kinds = [_resize, _resize, _resize, _rename_label, _mutate_twice]
     try:
         return draw.choice(kinds)(files, draw)
-    except (KeyError, ValueError, IndexError, RecursionError) as error:
-        # RecursionError: the first of two changes has nested the file too deeply to be read again.
+    except (KeyError, ValueError, IndexError) as error:
         changed, what = mutate(files, draw)
         return changed, f"{what} (not together: {error})"
 

@@ -3,6 +3,8 @@
     python bench/lightattention.py corpora OUT --labels 10000 100000 1000000
     python bench/lightattention.py train OUT --labels 10000 100000 1000000 --steps 1500
     python bench/lightattention.py train OUT --labels 100000 --steps 300 --model attentive
+    python bench/lightattention.py train OUT --labels 1000000 3000000 --planted \
+        --documents 300000 --steps 1000 --tables fp32 bf16
     python bench/lightattention.py predict OUT --labels 10000 100000 1000000
 
 `corpora` makes ahead, on the CPU, the synthetic corpora of `train` (bench/synthetic.py; as many
@@ -12,6 +14,10 @@ P@1 and the generators' recall on test. `predict` needs no training: a run with 
 written, and another process loads it and ranks documents of 200 words one at a time; gives seconds
 to check and to load, milliseconds a document (on the wall, and of processor time), resident memory.
 
+With `--planted` training needs no minutes of preparation: `--documents` as they are, fewer than
+labels, and the tree of the groups of labels that are planted, in place of clusters that are found.
+Labels of no document are in the tree and the tables too. `--tables` trains once for each.
+
 Each size is a JSON line of OUT/results.jsonl; what is there already is not run again. Settings:
 `--set beam=20`, as in the [model] table.
 """
@@ -19,12 +25,15 @@ Each size is a JSON line of OUT/results.jsonl; what is there already is not run 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +50,7 @@ from ontodex.features.tokens import Tokens, tokenise_corpus
 from ontodex.features.vocabulary import Vocabulary
 from ontodex.io.device import choose_device
 from ontodex.models import find_model
+from ontodex.models.attentive_tree.config import AttentiveTreeConfig
 from ontodex.models.attentive_tree.system import AttentiveTreeSystem
 from ontodex.models.lightattention.node_tables import FrozenTable, create_table, row_width
 from ontodex.models.lightattention.training import measure_recall
@@ -58,11 +68,11 @@ TEST = 2_000
 SKIPPED_STEPS = 30  # before times are taken
 
 
-def shape_of(n_labels: int, documents: int) -> Shape:
+def shape_of(n_labels: int, documents: int, *, planted: bool = False) -> Shape:
     return Shape(
         labels=n_labels,
         features=WORDS,
-        documents=max(documents, n_labels),
+        documents=documents if planted else max(documents, n_labels),
         labels_a_document=3.0,
         noise_words=35,
     )
@@ -72,7 +82,7 @@ def corpora(folder: Path, shape: Shape) -> dict[str, Corpus]:
     """Train, dev and test of a shape, made once."""
     made = folder / "made.json"
     if not made.exists():
-        for name, drawn in parts(shape, TEST).items():
+        for name, drawn in parts(shape, TEST, cover=shape.documents >= shape.labels).items():
             write_tokens(shape, drawn, folder / name, TokenConfig(stop_words="en"))
         made.write_text(json.dumps(vars(shape)))
     return {name: Corpus.open(folder / name) for name in ("train", "dev", "test")}
@@ -100,6 +110,32 @@ def make_ahead(folder: Path, shape: Shape, table: Mapping[str, Any]) -> None:
     system = AttentiveTreeSystem(build(AttentiveTreeSystem.Config, table, "model"))
     system.n_labels = labels.n_seen
     grow_tree(folder, system, tokenise_corpus(corpus, system.config), labels.gold(corpus))
+
+
+def plant_tree(n_labels: int, config: AttentiveTreeConfig, height: int) -> LabelTree:
+    """The tree over labels in the order of their numbers, in which planted groups are together."""
+    depth = label_tree.count_halvings(n_labels, config.cluster)
+    binary = label_tree.build_binary_tree(np.arange(n_labels), depth)
+    return label_tree.flatten_to_height(binary, config.children, height)
+
+
+def list_all_labels(train: Corpus, n_labels: int) -> LabelSpace:
+    """All planted labels, by number; those of no document count as those of one."""
+    numbers = [int(label[1:]) for labels in train.labels() for label in labels]
+    frequency = np.maximum(np.bincount(numbers, minlength=n_labels), 1)
+    return LabelSpace(tuple(f"L{i}" for i in range(n_labels)), frequency, len(train))
+
+
+def plant_tree_in(model_class: type[Any]) -> type[Any]:
+    """The same system with the planted tree."""
+
+    class WithTree(model_class):  # type: ignore[misc]
+        tree_seconds = 0.0
+
+        def build_tree(self, *made_from: Any) -> LabelTree:
+            return plant_tree(self.n_labels, self.config, self.compute_height(self.n_labels))
+
+    return WithTree
 
 
 def find_tree_in(model_class: type[Any], folder: Path) -> type[Any]:
@@ -147,11 +183,17 @@ def train(name: str, shape: Shape, steps: int, table: Mapping[str, Any], out: Pa
     """One line of results."""
     folder = out / f"corpus-{shape.labels}"
     corpus = corpora(folder, shape)
-    labels = LabelSpace.of(corpus["train"])
     device = choose_device("auto")
-    model_class = find_tree_in(find_model(name), folder)
+    if shape.documents < shape.labels:
+        labels = list_all_labels(corpus["train"], shape.labels)
+        model_class = plant_tree_in(find_model(name))
+    else:
+        labels = LabelSpace.of(corpus["train"])
+        model_class = find_tree_in(find_model(name), folder)
     system = model_class(build(model_class.Config, table, "model"), device=device)
     if device == "cuda":
+        gc.collect()
+        torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
     began = time.perf_counter()
     with time_steps(steps) as starts:
@@ -189,13 +231,9 @@ def random_run(n_labels: int, table: Mapping[str, Any], folder: Path) -> None:
     if is_finished(folder):
         return
     system = AttentiveTreeSystem(build(AttentiveTreeSystem.Config, table, "model"))
-    config = system.config
     system.reader.vocabulary = Vocabulary(("", "", *(f"w{i}" for i in range(WORDS))))
     system.n_labels = n_labels
-    depth = label_tree.count_halvings(n_labels, config.cluster)
-    binary = label_tree.build_binary_tree(np.arange(n_labels), depth)
-    tree = label_tree.flatten_to_height(binary, config.children, system.compute_height(n_labels))
-    system.tree = tree
+    system.tree = tree = plant_tree(n_labels, system.config, system.compute_height(n_labels))
     random = np.random.default_rng(0)
     pool = (0.05 * random.standard_normal(2**22)).astype(np.float16)  # 2^30 draws take minutes
     top, *deeper = system.list_node_vectors(tree.height)
@@ -270,37 +308,48 @@ def main() -> None:
     parser.add_argument("--labels", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--model", default="attentive-tree")
     parser.add_argument("--documents", type=int, default=200_000, help="at least so many")
+    parser.add_argument("--planted", action="store_true", help="documents and tree made in seconds")
+    parser.add_argument("--tables", nargs="*", help="train with each of these, as `table` says")
     parser.add_argument("--steps", type=int, default=0, help="of training; 0 = an epoch")
     parser.add_argument("--set", dest="overrides", action="append", default=[])
     given = parser.parse_args()
     if given.what == "ask":
         ask(given.out, given.labels[0])
         return
+    if given.planted and given.documents >= min(given.labels):
+        parser.error("--planted is for fewer documents than labels")
+    shapes = [shape_of(n, given.documents, planted=given.planted) for n in given.labels]
     if given.what == "corpora":
-        for n_labels in given.labels:
-            shape = shape_of(n_labels, given.documents)
-            make_ahead(given.out / f"corpus-{n_labels}", shape, settings(given.overrides))
+        for shape in shapes:
+            make_ahead(given.out / f"corpus-{shape.labels}", shape, settings(given.overrides))
         return
     given.out.mkdir(parents=True, exist_ok=True)
-    results = given.out / "results.jsonl"
+    if given.planted:
+        folders = [given.out / f"corpus-{shape.labels}" for shape in shapes]
+        with ProcessPoolExecutor() as pool:
+            list(pool.map(corpora, folders, shapes))
+    for shape, tables in product(shapes, given.tables or [None]):
+        overrides = [*given.overrides, *([f"table={tables}"] if tables else [])]
+        key = {"what": given.what, "model": given.model, "labels": shape.labels, "set": overrides}
+
+        def measure(shape: Shape = shape, overrides: Sequence[str] = overrides) -> Any:
+            if given.what == "train":
+                return train(given.model, shape, given.steps, settings(overrides), given.out)
+            return predict(shape.labels, settings(overrides), given.out)
+
+        write_once(given.out / "results.jsonl", key, measure)
+
+
+def write_once(results: Path, key: Mapping[str, Any], measure: Callable[[], Any]) -> None:
+    """Print a line of results; measure it and add it to the file if it is not there."""
     lines = results.read_text().splitlines() if results.exists() else []
-    table = settings(given.overrides)
-    for n_labels in given.labels:
-        key = {"what": given.what, "model": given.model, "labels": n_labels, "set": given.overrides}
-        done = next((line for line in lines if json.loads(line).items() >= key.items()), None)
-        if done is None:
-            figures = (
-                train(
-                    given.model, shape_of(n_labels, given.documents), given.steps, table, given.out
-                )
-                if given.what == "train"
-                else predict(n_labels, table, given.out)
-            )
-            done = json.dumps({**key, **figures})
-            with results.open("a") as file:
-                file.write(done + "\n")
-        sys.stdout.write(done + "\n")
-        sys.stdout.flush()
+    done = next((line for line in lines if json.loads(line).items() >= key.items()), None)
+    if done is None:
+        done = json.dumps({**key, **measure()})
+        with results.open("a") as file:
+            file.write(done + "\n")
+    sys.stdout.write(done + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

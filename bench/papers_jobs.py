@@ -37,6 +37,11 @@ LEVELS: dict[str, dict[str, Any]] = {
     "label": {"merge": "pointer", "pointer": {"unit": "label"}},
 }
 NEIGHBOURS = ("none", "shuffled", "gold")
+# The search for P, the most chunks of a category, on dev: both streams in one pass.
+CHUNKS: dict[str, dict[str, Any]] = {
+    f"chunks-{chunks}": {"inputs": "words+keywords", "chunks": chunks, "merge": "threshold"}
+    for chunks in (1, 2, 4, 8, 16, 32, 64)
+}
 LEVEL_EPOCHS = {"eurlex57k": 8, "medline": 16, "sample": 16}
 MAX_LENGTH = {"eurlex57k": 200, "medline": 300, "sample": 200}  # words of a document, prepared so
 FOLDS = 2
@@ -95,12 +100,13 @@ class Job:
 
 def _list_jobs() -> list[Job]:
     """Return all trainings, the most valuable first; those of the sample rehearse."""
+    search = [Job("medline", row, SEEDS[0]) for row in CHUNKS]
     first = [Job(*one) for one in _product(("medline",), ("passes",))]
     text = [Job(*one) for one in _product(("eurlex57k", "medline"), TEXT)]
     medline = [Job(*one) for one in _product(("medline",), list(LEVELS)[1:])]
     eurlex = [Job(*one) for one in _product(("eurlex57k",), LEVELS)]
     rehearsal = [Job(*one) for one in _product(("sample",), LEVELS)]
-    return first + text + medline + eurlex + rehearsal
+    return search + first + text + medline + eurlex + rehearsal
 
 
 def _product(corpora: tuple[str, ...], rows: Any) -> list[tuple[str, str, int]]:

@@ -36,7 +36,7 @@ from ontodex.ontology.open import read_ontology
 from ontodex.types import Corpus, LabelSpace, Ranking
 from ontodex.types.loop_config import LoopConfig
 from papers_counts import Numbers, count_levels, count_sets, write_counts
-from papers_jobs import BY_NAME, LEVEL_EPOCHS, LEVELS, MAX_LENGTH, NEIGHBOURS, Job
+from papers_jobs import BY_NAME, CHUNKS, LEVEL_EPOCHS, LEVELS, MAX_LENGTH, NEIGHBOURS, Job
 
 MIN_COUNT = 10  # training documents of a label, as in the paper
 FIGURES = ("P@1", "P@3", "P@5", "nDCG@5", "MiP", "MiR", "MiF", "MaP", "MaR", "MaF")
@@ -135,7 +135,7 @@ def make_config(job: Job, overrides: list[str]) -> LevelwiseConfig:
     epochs = given.get("epochs", {}).get("levels", LEVEL_EPOCHS[job.corpus])
     loop = {"seed": job.seed, "epochs": epochs, "checkpoint_seconds": SECONDS}
     own = {"train": loop, "max_length": MAX_LENGTH[job.corpus]}
-    settings = merge_tables(LEVELS[job.row], own)
+    settings = merge_tables((LEVELS | CHUNKS)[job.row], own)
     settings = merge_tables(settings, given.get("model", {}))
     config: LevelwiseConfig = build(LevelwiseConfig, settings, "model")
     return vary(config, pointer=vary(config.pointer, train=POINTER_LOOP))

@@ -1,4 +1,4 @@
-"""Variants of `attentive-bert` on dev: learning rates, dropout, weight decay, R-Drop.
+"""Variants of `attentive-bert` on dev: learning rates, dropout, weight decay, R-Drop, rare words.
 
     python bench/pretrained_variants.py carried/eurlex57k encoders/minilm variants.jsonl \
         --ontology ontology.json --only default rdrop-1 --seeds 1 2 3 --set model.windows=1
@@ -42,6 +42,7 @@ VARIANTS: dict[str, Mapping[str, Any]] = {
     "default": {},
     "encoder-lr-5e-5": {"encoder_lr": 5e-5},
     "encoder-lr-2e-4": {"encoder_lr": 2e-4},
+    "encoder-lr-3e-4": {"encoder_lr": 3e-4},
     "lr-1e-3": {"train.lr": 1e-3},
     "lr-4e-3": {"train.lr": 4e-3},
     "dropout-0.1": {"dropout": 0.1},
@@ -51,6 +52,7 @@ VARIANTS: dict[str, Mapping[str, Any]] = {
     "rdrop-0.5": {"rdrop": 0.5},
     "rdrop-1": {"rdrop": 1.0},
     "rdrop-4": {"rdrop": 4.0},
+    "no-idf": {"idf": False},
 }
 
 
@@ -58,8 +60,11 @@ class RDropSystem(AttentiveBertSystem):
     """`attentive-bert` with two passes a batch, whose predictions are drawn together."""
 
     rdrop = 0.0  # weight of their difference
+    idf = True  # whether rare words of the bag weigh more than frequent ones
 
     def compute_loss(self, rows: Any, data: Any, gold: Any) -> Tensor:
+        if not self.idf:
+            self.network.bag.bag.idf = None
         if not self.rdrop:
             return super().compute_loss(rows, data, gold)
         batch = data.pad(rows)
@@ -124,12 +129,12 @@ def place(table: Table, key: str, value: Any) -> None:
 
 def measure(table: Table, train: Corpus, dev: Corpus, labels: LabelSpace) -> dict[str, Any]:
     """Train on `train` and return the figures of `dev`."""
-    rdrop = table.pop("rdrop", 0.0)
+    rdrop, idf = table.pop("rdrop", 0.0), table.pop("idf", True)
     device = choose_device("auto")
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     system = RDropSystem(build(AttentiveBertConfig, table, "model"), device=device)
-    system.rdrop = rdrop
+    system.rdrop, system.idf = rdrop, idf
     began = time.monotonic()
     system.fit(train, dev, labels)
     trained = time.monotonic()

@@ -155,10 +155,11 @@ def write_tokens(shape: Shape, drawn: Drawn, folder: Path, config: TokenConfig) 
     return carried
 
 
-def parts(shape: Shape, small: int) -> dict[str, Drawn]:
-    """Train as large as the shape says, dev and test of `small` documents."""
+def parts(shape: Shape, small: int, *, cover: bool = True) -> dict[str, Drawn]:
+    """Train as large as the shape says, dev and test of `small` documents; `cover` puts every label
+    on a training document."""
     return {
-        "train": draw(shape, shape.documents, part=0, cover=True),
+        "train": draw(shape, shape.documents, part=0, cover=cover),
         "dev": draw(shape, small, part=1, cover=False),
         "test": draw(shape, small, part=2, cover=False),
     }

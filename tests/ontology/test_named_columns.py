@@ -49,7 +49,7 @@ def test_columns_divided_by_commas_take_semicolons_in_a_cell_and_others_are_name
 def test_a_table_with_other_columns_is_no_list_of_names(tmp_path):
     with pytest.raises(DataError, match="a vocabulary: Nr, Name, Oberbegriff") as error:
         read_ontology(put(tmp_path, "Nr;Name;Oberbegriff\n1;Natur;\n2;Fisch;1\n"))
-    assert "name the columns id, name" in error.value.hint
+    assert "name the columns in the first line: id, name" in error.value.hint
     with pytest.raises(DataError, match="not those of a vocabulary: id, text, label"):
         read_ontology(put(tmp_path, "id,text,label\n1,Trout return,fish\n2,Oaks grow,oak\n"))
     assert detect_format(put(tmp_path, "Fish, dried\nOaks\nOaks, old, felled\n")) == "labels"

@@ -222,6 +222,22 @@ def test_a_table_of_ids_and_names_is_a_vocabulary_unless_an_id_repeats(put):
         detect_format(put(rows + "gnd:1-5\tRunway\n"))
 
 
+def test_a_mesh_table_without_tree_numbers_is_a_vocabulary_without_a_hierarchy(put):
+    rows = "D000001\tCalcimycin\t\nD000002\tTemefos\tAbate|Temephos\nD000003\tAbattoirs\t\n"
+    assert detect_format(put(rows)) == "mesh-tsv"
+    ontology = read_ontology(put(rows))
+    assert ontology.name("D000001") == "Calcimycin"
+    assert ontology.synonyms_by_language("D000002") == {"en": ("Abate", "Temephos")}
+    assert ontology.parents.nnz == 0
+    assert ontology.problems == ()
+
+
+def test_three_columns_with_other_ids_are_asked_for_a_header(put):
+    with pytest.raises(DataError, match="a vocabulary: p1, pike, hauki") as error:
+        read_ontology(put("p1\tpike\thauki\np2\troach\tparticular text\n"))
+    assert "in the first line: id, name" in error.value.hint
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_byte_order_mark_and_crlf_change_nothing(name, put):
     plain = read_ontology(put(FILES[name]))

@@ -140,6 +140,10 @@ CASES = {
         "kernel", "decision.json", set_json("values", "values", "at", float("inf"))
     ),
     "a deep decision": ("rankae", "decision.json", lambda path: path.write_text(DEEP)),
+    "no label": (
+        "popularity", "labels.tsv",
+        lambda path: path.write_text(path.read_text().partition("\n")[0] + "\n"),
+    ),
     "a label twice": ("linear", "labels.tsv", replace_text("\nC0108\t", "\nC0103\t")),
     "a frequency above the documents": (
         "popularity", "labels.tsv", replace_text("C0103\t2", "C0103\t2000")

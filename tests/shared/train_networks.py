@@ -11,6 +11,7 @@ it is off: what remains must not depend on the number of processes.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import logging
 import os
 import signal
@@ -24,6 +25,7 @@ import torch
 import ontodex
 from ontodex.corpora.sample import generate_documents, get_ontology_path, split_records
 from ontodex.models import find_model
+from ontodex.models.attentive_tree.config import AttentiveTreeConfig
 from ontodex.models.layers.bag import WordBag
 from ontodex.training.distributed import world
 from ontodex.training.loop import Trainer
@@ -47,8 +49,8 @@ def make_doc(record: dict[str, Any]) -> Doc:
 
 def choose_settings(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return small settings of a system: few epochs, no dropout."""
-    config = find_model(name).Config
-    settings = {**SMALL[name], **{key: 0.0 for key in DROPOUTS if hasattr(config, key)}}
+    names = {field.name for field in dataclasses.fields(find_model(name).Config)}
+    settings = {**SMALL[name], **{key: 0.0 for key in DROPOUTS if key in names}}
     settings["train"] = {**settings["train"], "epochs": 3}
     if arguments.checkpoints:
         settings["train"]["checkpoint_seconds"] = 0
@@ -83,6 +85,7 @@ def main() -> None:
     torch.set_num_threads(1)
     logging.basicConfig(level=logging.ERROR)
     WordBag.WORD_DROPOUT = 0.0
+    AttentiveTreeConfig.word_dropout = 0.0
     if arguments.end:
         end_after_steps(signal.Signals[arguments.end[0]], int(arguments.end[1]))
     train, dev = make_corpora()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 DEV_RANKS = 5  # ranks of the dev score, nDCG@5
 DEV_DEPTH = 50  # ranks of a dev document that calibration uses
+ROUNDED_ROWS = 2**16  # of a table, rounded at once
 
 Rows = NDArray[np.int64]
 
@@ -64,8 +65,18 @@ def train_network(
         shards=shards,
     )
     # Rounded now, so that the network ranks with exactly the fp16 weights that are saved.
-    network.half().float().eval()
+    round_weights(network)
+    network.eval()
     return state.best_epoch + 1 if has_dev else epochs or settings.epochs
+
+
+@torch.no_grad()
+def round_weights(network: nn.Module) -> None:
+    """Round all weights to what fp16 can hold, a slice at a time: a large table has no copy."""
+    for tensor in (*network.parameters(), *network.buffers()):
+        if tensor.is_floating_point():
+            for part in torch.atleast_1d(tensor).split(ROUNDED_ROWS):
+                part.copy_(part.half())
 
 
 def autocast(device: torch.device) -> AbstractContextManager[Any]:

@@ -23,14 +23,12 @@ from ontodex.features import vectors
 from ontodex.features.token_config import check_lemmas
 from ontodex.features.tokens import Tokens, check_fields, find_doc_spans, tokenise_corpus
 from ontodex.features.vocabulary import Vocabulary
-from ontodex.models.layers.mapped_words import MappedWords
+from ontodex.models.layers.mapped_words import MappedWords, Words
 from ontodex.models.layers.ragged import Ragged
 from ontodex.types import Corpus, Doc
 from ontodex.types.answers import Span
 
 MOST_IN_MEMORY = 2**28  # words of a corpus whose ids (1 GiB) are kept on the device
-
-Words = Ragged | MappedWords
 
 
 class Encoded(Protocol):

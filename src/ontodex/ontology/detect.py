@@ -60,7 +60,10 @@ def _xml_root(head: str) -> str:
 
 
 def _is_mesh_row(line: str) -> bool:
+    """Return whether a line has id, name, synonyms and tree numbers, or a MeSH id without these."""
     columns = line.split("\t")
+    if len(columns) == 3:
+        return bool(mesh.UNIQUE_ID.fullmatch(columns[0]) and columns[1].strip())
     return len(columns) >= 4 and all(
         mesh.TREE_NUMBER.fullmatch(number) for number in columns[3].split("|") if number
     )

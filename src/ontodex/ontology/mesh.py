@@ -42,6 +42,7 @@ CATEGORIES = {
     "Z": "Geographic Locations",
 }
 TREE_NUMBER = re.compile(r"[A-Z]\d++(?:\.\d++)*+")
+UNIQUE_ID = re.compile(r"[A-Z]\d{6,}+")  # of descriptors (D000001), qualifiers and chemicals
 
 
 def read_xml(path: Path) -> Ontology:
@@ -73,7 +74,7 @@ def read_trees(path: Path) -> Ontology:
 def read_tsv(path: Path) -> Ontology:
     """Read rows of id, name, synonyms and tree numbers (both separated by bars).
 
-    Further columns are ignored.
+    A table without the column of tree numbers has no hierarchy. Further columns are ignored.
     """
     return _build(_parse_rows(path), path)
 
@@ -162,13 +163,14 @@ def _parse_rows(path: Path) -> Iterator[Concept]:
         if not line:
             continue
         columns = line.split("\t")
-        if len(columns) < 4 or not columns[0]:
+        if len(columns) < 3 or not columns[0]:
             raise DataError(
-                f"{len(columns)} columns; a row needs id, name, synonyms and tree numbers",
+                f"{len(columns)} columns; a row needs id, name, synonyms and, where there is a "
+                "hierarchy, tree numbers",
                 path=path,
                 line=number,
             )
-        positions = [position for position in columns[3].split("|") if position]
+        positions = [position for cell in columns[3:4] for position in cell.split("|") if position]
         _check_tree_numbers(positions, path, number)
         yield Concept(
             id=columns[0],

@@ -25,7 +25,10 @@ logger = logging.getLogger(__name__)
 
 DELIMITERS = "\t;,"
 UNDETERMINED = "und"  # language of names in columns without a language
-ADVICE = "name the columns id, name (or name_en, name_fi ...), synonyms, parents, notation"
+ADVICE = (
+    "name the columns in the first line: id, name (or name_en, name_fi ...), synonyms, parents, "
+    "notation"
+)
 _IDS = ("id", "uri", "identifier")
 _DOCUMENTS = {"text", "abstract", "body"}  # columns of a corpus
 _PARENTS = ("parents", "parent", "broader")

@@ -22,8 +22,14 @@ def has_checkpoint(folder: Path) -> bool:
 
 def write_checkpoint(folder: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
     """Replace the checkpoint of a folder; a kill at any moment leaves the old one or the new."""
-    plain = {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in tensors.items()}
-    write_tensors(folder / NAME, plain, json.dumps(about))
+    # NumPy has no bf16: the bits are written as integers.
+    halves = [name for name, tensor in tensors.items() if tensor.dtype == torch.bfloat16]
+    plain = {
+        name: (tensor.view(torch.int16) if name in halves else tensor)
+        .detach().cpu().contiguous().numpy()
+        for name, tensor in tensors.items()
+    }  # fmt: skip
+    write_tensors(folder / NAME, plain, json.dumps({**about, "bf16": halves}))
 
 
 def read_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -33,7 +39,9 @@ def read_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         with safe_open(folder / NAME, framework="pt") as file:
             about = json.loads(file.metadata()["about"])
+            halves = about.pop("bf16", [])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            tensors |= {name: tensors[name].view(torch.bfloat16) for name in halves}
     except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
         raise RunError(
             f"{folder / NAME}: not a readable checkpoint ({error})",

@@ -41,15 +41,17 @@ from ontodex.training.distributed import (
     take_from_rank_zero,
     world,
 )
+from ontodex.training.half_rows import is_half_table
 from ontodex.training.label_shards import LabelShards
 from ontodex.training.log import TrainingLog
-from ontodex.training.optimisers import build_optimizer, group_by_rate
+from ontodex.training.optimisers import RowAdamW, build_optimizer, group_by_rate
 from ontodex.training.schedule import learning_rate
 from ontodex.training.sparse_gradients import (
     all_reduce_gradients,
     clip_grad_norm,
     coalesce_gradients,
     find_sparse_tables,
+    unscale_gradients,
 )
 from ontodex.types.loop_config import LoopConfig
 
@@ -146,7 +148,8 @@ class Trainer:
         # The recurrent encoder runs in fp16 on a GPU, where small gradients would vanish unscaled.
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=on_gpu, init_scale=2.0**12)
         self.tables = {id(table) for table in find_sparse_tables(network)}
-        self.averages = WeightAverages(self.parameters, self.tables, config.ema_rate)
+        averaged = [p for p in self.parameters if not is_half_table(p)]
+        self.averages = WeightAverages(averaged, self.tables, config.ema_rate)
         # On the CPU: it is copied at most once an epoch, and GPU memory is scarce.
         self.best = [p.detach().to("cpu", copy=True) for p in self.parameters] if score else []
         self.state = TrainingState(micro=config.batch_size)
@@ -203,7 +206,9 @@ class Trainer:
         rate = learning_rate(self.state.step, self.total_steps, self.config)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["rate"]
-        self.scaler.unscale_(self.optimizer)
+        if isinstance(self.optimizer, RowAdamW):
+            self.optimizer.rounding_seed = hash((self.config.seed, self.state.step))
+        unscale_gradients(self.scaler, self.optimizer, self.parameters)
         max_norm = self.config.max_grad_norm or math.inf
         norm = clip_grad_norm(self.shared, max_norm, self.sharded)
         self.averages.update_rows_before_step(self.state.step)
@@ -282,7 +287,9 @@ class Trainer:
 
     def refuse_huge_weights(self) -> None:
         """End a training that diverged: systems save fp16 weights, which would be infinite."""
-        largest = max(float(p.detach().abs().max()) for p in self.parameters if p.numel())
+        # Without a copy: that of a table of millions of labels would be the peak of memory.
+        ends = [torch.aminmax(p.detach()) for p in self.parameters if p.numel()]
+        largest = max(max(-float(low), float(high)) for low, high in ends)
         (is_huge,) = any_process(not largest <= torch.finfo(torch.float16).max)
         if is_huge:
             raise RunError(

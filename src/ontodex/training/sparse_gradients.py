@@ -14,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ontodex.training.half_rows import is_half_table
+
 
 def find_sparse_tables(network: nn.Module) -> list[Tensor]:
     """Return the parameters of a network whose gradients are sparse."""
@@ -22,10 +24,34 @@ def find_sparse_tables(network: nn.Module) -> list[Tensor]:
 
 
 def coalesce_gradients(parameters: Iterable[Tensor]) -> None:
-    """Sum the entries of each row, so that a sparse gradient holds every row once."""
+    """Sum the entries of each row, so that a sparse gradient holds every row once. Those of bf16
+    tables are summed in fp32."""
     for parameter in parameters:
-        if parameter.grad is not None and parameter.grad.is_sparse:
-            parameter.grad = parameter.grad.coalesce()
+        grad = parameter.grad
+        if grad is not None and grad.is_sparse:
+            wide = torch.promote_types(grad.dtype, torch.float32)
+            parameter.grad = grad.to(wide).coalesce().to(grad.dtype)
+
+
+def unscale_gradients(
+    scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer, parameters: Iterable[Tensor]
+) -> None:
+    """Divide all gradients by the scale of the loss.
+
+    PyTorch's scaler refuses bf16 gradients on a GPU, so these are divided here. Where one of them
+    is not finite, another gradient becomes so too, by which the scaler skips the step.
+    """
+    gradients = {p: p.grad for p in parameters if p.grad is not None}
+    halves = {p: grad for p, grad in gradients.items() if is_half_table(p)}
+    if halves:
+        dense = next(grad for grad in gradients.values() if not grad.is_sparse)
+        for table, grad in halves.items():
+            dense += 0 * grad._values().sum()
+            table.grad = None
+    scaler.unscale_(optimizer)
+    for table, grad in halves.items():
+        grad._values().div_(scaler.scale(torch.ones((), device=grad.device)))
+        table.grad = grad
 
 
 def clip_grad_norm(

@@ -59,6 +59,18 @@ class NetworkLoopConfig(LoopConfig):
 
 
 @dataclass(frozen=True)
+class ConstantRateConfig(NetworkLoopConfig):
+    """Adam with a constant learning rate and early stopping, as the papers train their networks."""
+
+    epochs: int = 50  # most passes over the training documents
+    lr: float = 1e-3  # learning rate
+    warmup_steps: int = 1  # steps until it is reached; never more than a tenth of all steps
+    ema_rate: float = 0.0  # 1 - decay of the moving average of the weights; 0 = no average
+
+    final_lr_ratio: ClassVar[float] = 1.0  # type: ignore[misc]
+
+
+@dataclass(frozen=True)
 class AdamConfig:
     """The settings of the loop that matter to a small network trained by Adam."""
 

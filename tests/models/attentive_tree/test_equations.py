@@ -24,7 +24,7 @@ from ontodex.models.lightattention.node_tables import create_table
 from ontodex.models.trees.label_tree import LabelTree
 
 SMALL = {
-    "hidden": 3, "layers": (2,), "width": 4, "bag": 3, "word_dropout": 0.0, "dropout": 0.0,
+    "hidden": 3, "layers": (2,), "width": 4, "bag": 3, "dropout": 0.0,
 }  # fmt: skip
 # Root, two clusters of clusters, four clusters, seven labels at places 0 to 6.
 TREE = LabelTree(

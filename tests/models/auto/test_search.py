@@ -55,7 +55,7 @@ def test_a_search_that_was_killed_takes_its_finished_trials(make_search):
     second = again.run(["knn"])
     assert second.trials == first.trials
     assert second.selection.weights == first.selection.weights
-    assert again.budget.spent >= sum(trial.seconds for trial in first.trials)
+    assert again.budget.spent >= sum(trial.spent_seconds for trial in first.trials)
 
 
 def test_a_candidate_that_fails_is_left_out_with_its_message(make_search):
@@ -83,6 +83,21 @@ def test_where_time_is_short_fewer_folds_decide(make_search):
     search.budget.spend(search.budget.left - 0.06 * 3_600)  # 36 s are left, beside the reserve
     search._drop_folds(["knn"])
     assert [len(rung.splits) for rung in search.rungs] == [1]
+
+
+def test_settings_are_judged_on_three_hundred_documents_where_there_are_so_many(
+    make_corpus, tmp_path
+):
+    train, dev = make_corpus(1_300, 1), make_corpus(120, 2)
+    labels = LabelSpace.of(train)
+    rungs = make_rungs(train, dev, labels, folds=0, seed=1)
+    runner = TrialRunner(tmp_path, labels, device="cpu", depth=10)
+    search = Search(runner, rungs, Budget(3_600), documents=1_420, final_fits=1)
+    search.try_settings("knn", {}, rungs[0])
+    assert rungs[0].gold.shape[0] == 120
+    assert search._choose_rung("knn", share=0.0) is rungs[1]
+    assert search.estimate("knn", {}, rungs[1]) < 2 * search.trials[0].seconds
+    assert search._choose_rung("knn", share=1e6) is rungs[-1]
 
 
 class CostedRunner(TrialRunner):
@@ -130,6 +145,14 @@ def test_a_cost_that_hardly_grows_is_found_by_a_second_probe(make_costed):
     ]  # fmt: skip
     assert search.estimate("linear", {}, search.rungs[-1]) == pytest.approx(60)
     assert sorted(search._plan()) == ["knn", "linear"]
+
+
+def test_a_fixed_cost_does_not_keep_a_system_from_the_probe_that_shows_it(make_costed):
+    """By the growth that a plan assumes, 40 documents would take 45 * 4 ** 1.3 = 273 s."""
+    search = make_costed(1_000, lexical=lambda n: 45.0, knn=lambda n: n / 100)
+    search._probe(["lexical", "knn"])
+    assert ("lexical", 160) in [(t.system, t.documents) for t in search.trials]
+    assert "lexical" in search._plan()
 
 
 def test_a_second_probe_takes_at_most_a_quarter_of_the_time(make_costed):

@@ -53,6 +53,18 @@ def test_dev_documents_are_ranked_by_systems_that_have_not_learned_them(make_cor
     assert after > before  # only now does it know them
 
 
+def test_where_dev_is_one_of_the_folds_its_ranking_is_kept(make_corpus, ontology):
+    train, dev = make_corpus(300, 1), make_corpus(100, 2)
+    system = AutoSystem(AutoConfig(budget="1h", systems=("knn",)))
+    system.fit(train, dev, LabelSpace.of(train, ontology))
+    assert system.record["measured_on"] == "5 folds of 400 documents"
+    kept = system.rank(dev, 10)
+    system._ranked = {}
+    fresh = system.rank(dev, 10)  # by the member that ranked dev, which has not learned it
+    assert len(kept) == 100
+    assert np.mean(kept.columns == fresh.columns) > 0.9
+
+
 def test_a_member_without_time_to_learn_dev_stays_as_it_was(make_corpus, ontology, caplog):
     train, dev = make_corpus(60, 1), make_corpus(20, 2)
     system = AutoSystem(SMALL)

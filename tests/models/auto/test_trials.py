@@ -9,6 +9,7 @@ from ontodex.errors import ConfigError
 from ontodex.evaluation.ranking import ndcg, score_documents
 from ontodex.models.auto.rungs import make_rungs
 from ontodex.models.auto.trials import TrialRunner, make_model, nest_settings
+from ontodex.models.baselines.knn import KnnSystem
 from ontodex.types import LabelSpace
 
 
@@ -40,6 +41,40 @@ def test_a_finished_trial_is_found_again_and_an_unfinished_one_is_not(runner_and
     assert runner.find("knn", {"min_df": 1}, first) is None
     (Path(trial.folder) / "trial.json").unlink()
     assert runner.find("knn", {}, first) is None
+
+
+def test_folds_that_an_earlier_trial_has_ranked_are_not_trained_again(
+    runner_and_rungs, tmp_path, monkeypatch
+):
+    runner, (first, second, last) = runner_and_rungs
+    before = runner.run("knn", {}, first)
+    assert before.reused_seconds == 0
+    assert runner.find_part("knn", {}, second).folder == before.folder
+    assert runner.find_part("knn", {"min_df": 1}, second) is None
+    learned = []
+    fit = KnnSystem.fit
+    monkeypatch.setattr(KnnSystem, "fit", lambda *args: (learned.append(args[1]), fit(*args)))
+    trial = runner.run("knn", {}, last)
+    assert learned == [split.train for split in last.splits[1:]]
+    assert trial.reused_seconds == before.seconds
+    assert trial.spent_seconds == pytest.approx(trial.seconds - before.seconds)
+    whole = TrialRunner(tmp_path / "whole", runner.labels, device="cpu", depth=10)
+    np.testing.assert_array_equal(
+        runner.load_ranking(trial).columns,
+        whole.load_ranking(whole.run("knn", {}, last)).columns,
+    )
+
+
+def test_the_model_that_ranked_dev_is_kept_when_more_folds_are_ranked(make_corpus, tmp_path):
+    train, dev = make_corpus(300, 1), make_corpus(100, 2)
+    labels = LabelSpace.of(train)
+    first, *_, last = make_rungs(train, dev, labels, folds=0, seed=1)
+    runner = TrialRunner(tmp_path, labels, device="cpu", depth=10)
+    runner.run("knn", {}, first)
+    trial = runner.run("knn", {}, last)
+    assert (Path(trial.folder) / "model").exists()
+    again = runner.load_model(trial, train, dev).rank(dev, 10)
+    np.testing.assert_array_equal(again.columns, runner.load_ranking(trial).columns[:100])
 
 
 def test_the_model_of_a_single_split_is_kept_and_loaded(make_corpus, tmp_path):

@@ -145,8 +145,29 @@ def test_explanations_are_the_occurrences_of_the_name(trained):
     column = labels.column["river"]
     spans = model.explain(doc, column)
     assert [doc.text[span.start : span.end] for span in spans] == ["rivers", "River"]
-    assert all(span.weight > 0 for span in spans)
+    ranking = model.rank(Corpus.of([doc]), len(labels))
+    own = float(ranking.probabilities[0, ranking.columns[0].tolist().index(column)])
+    assert own > 0
+    assert [span.weight for span in spans] == [own, own]
     assert model.explain(doc, labels.column["marsh"]) == []
+
+
+def test_an_unseen_concept_starts_at_the_average_of_the_names_of_known_ones():
+    """`river` is right in two of its four matches; nothing is known of `lake`, met once."""
+    ontology = build_ontology(Concept(word, names={"en": word}) for word in ("river", "lake"))
+    texts = [("river", "river"), ("river", "river"), ("river", "sea"), ("river lake", "sea")]
+    train = Corpus.of(
+        Doc(str(i), {"text": text}, labels=(label,)) for i, (text, label) in enumerate(texts)
+    )
+    labels = LabelSpace.of(train, ontology)
+    model = LexicalSystem(LexicalConfig())
+    model.fit_unseen(train, labels, np.array([name == "river" for name in labels.ids]))
+    statistics = model._state.statistics
+    matched = dict(zip(labels.ids, statistics.matched.tolist(), strict=True))
+    right = dict(zip(labels.ids, statistics.right.tolist(), strict=True))
+    assert (matched["river"], matched["lake"]) == (4, 1)
+    # The average is (2 + 1) / (4 + 2), and counts are whole.
+    assert (right["river"], right["lake"]) == (2, 0)
 
 
 def test_texts_without_names_get_no_suggestion(trained):

@@ -335,7 +335,7 @@ def test_the_first_labels_are_ranked_again_if_that_helps_and_is_asked_for(caplog
     again = Consensus.of(members, labels, join="best")
     with caplog.at_level("INFO"):
         again.select(docs, matrix, counts)
-    assert "ranking again: nDCG@5" in caplog.text
+    assert "ranking the first labels again: nDCG@5" in caplog.text
     before, after = (measure_ndcg(matrix, model.rank(docs, 5)) for model in (plain, again))
     assert after > before + 0.02
     assert again.rank(docs, 40).k == 40

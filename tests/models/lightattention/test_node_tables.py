@@ -12,6 +12,7 @@ from ontodex.models.lightattention import node_tables
 from ontodex.models.lightattention.node_tables import (
     FrozenTable,
     compute_node_log_odds,
+    create_half_table,
     create_table,
     freeze_table,
 )
@@ -42,7 +43,32 @@ def test_where_training_starts_by_hand():
 def test_a_frozen_table_gives_the_rounded_rows():
     table = create_table([NodeVector(4, 1.0), NodeVector(2, 0.1)], torch.zeros(6), CPU, sparse=True)
     nodes = torch.tensor([[5, 0], [1, 1]])
-    assert torch.equal(freeze_table(table)(nodes), table(nodes).detach().half().float())
+    trained = table(nodes).detach()
+    assert torch.equal(freeze_table(table)(nodes), trained.half().float())
+
+
+def test_a_half_table_gives_rows_of_bf16_vectors_with_the_bias_as_it_is():
+    odds = torch.linspace(-14.3, -9.1, 6)
+    table = create_half_table([NodeVector(4, 1.0), NodeVector(2, 0.1)], odds, CPU)
+    rows = table(torch.tensor([[5, 0], [1, 1]])).detach()
+    assert rows.shape == (2, 2, 7)
+    assert rows.dtype == torch.float32
+    assert torch.equal(rows, torch.cat([rows[..., :-1].bfloat16().float(), rows[..., -1:]], -1))
+    assert torch.equal(rows[..., -1], odds[torch.tensor([[5, 0], [1, 1]])])
+    assert [p.dtype for p in table.parameters()] == [torch.bfloat16, torch.bfloat16, torch.float32]
+    spread = [float(p.detach().float().std()) for p in table.parameters()]
+    assert 0.5 < spread[0] < 2
+    assert 0.03 < spread[1] < 0.3
+
+
+@pytest.mark.parametrize("at_once", [1, 4, 100])
+def test_a_frozen_half_table_gives_its_rows_and_leaves_an_empty_one(at_once, monkeypatch):
+    monkeypatch.setattr(node_tables, "FROZEN_ROWS", at_once)
+    table = create_half_table([NodeVector(4, 1.0)], torch.linspace(-3, 3, 6), CPU)
+    nodes = torch.tensor([[5, 0], [1, 3]])
+    trained = table(nodes).detach()
+    assert torch.equal(freeze_table(table)(nodes), trained.half().float())
+    assert all(p.numel() == 0 for p in table.parameters())
 
 
 def test_a_large_table_is_mapped_and_only_read_where_asked(tmp_path, monkeypatch):

@@ -7,20 +7,15 @@ from typing import ClassVar
 
 from ontodex.config import MAX_WIDTH, check_least, check_shares, check_widths
 from ontodex.models.text_network import ShardedOutputConfig, TextNetworkConfig
-from ontodex.types.loop_config import NetworkLoopConfig
+from ontodex.types.loop_config import ConstantRateConfig
 
 
 @dataclass(frozen=True)
-class PaperLoopConfig(NetworkLoopConfig):
-    """Settings of the paper's training: Adam with a constant learning rate, early stopping."""
+class PaperLoopConfig(ConstantRateConfig):
+    """Settings of the paper's training: small batches, gradients as they are."""
 
-    epochs: int = 50  # most passes over the training documents
     batch_size: int = 40  # documents per step, over all processes
-    lr: float = 1e-3  # learning rate
-    warmup_steps: int = 1  # steps until it is reached; never more than a tenth of all steps
-    ema_rate: float = 0.0  # 1 - decay of the moving average of the weights; 0 = no average
 
-    final_lr_ratio: ClassVar[float] = 1.0  # type: ignore[misc]
     max_grad_norm: ClassVar[float] = 0.0  # type: ignore[misc]
 
 

@@ -38,7 +38,7 @@ class AttentiveBert(nn.Module):
         self.encode = Bert(shape)
         self.drop = nn.Dropout(config.dropout)
         self.read_out = LabelReadOut(shape.hidden_size, config.value_dim, log_odds)
-        self.bag = BagReadOut(n_words, config.bag, len(log_odds), config.bag_dropout)
+        self.bag = BagReadOut(n_words, config.bag, len(log_odds), config.bag_dropout, has_idf=True)
 
     def forward(self, windows: Packed, documents: Documents, words: Tensor) -> Tensor:
         h, mask = encode_windows(self.encode, windows, documents)  # (n, t, d), (n, t)
@@ -58,6 +58,11 @@ class AttentiveBert(nn.Module):
         """Return (n, t): the attention of a label to each piece."""
         h, mask = encode_windows(self.encode, windows, documents)
         return (compute_attention(h, self.read_out.queries[column][None], mask)[:, 0],)
+
+    def start_bag(self, idf: Tensor) -> None:
+        """Weight the words of the bag by their inverse document frequency (words,)."""
+        assert self.bag.bag.idf is not None
+        self.bag.bag.idf.copy_(idf)
 
     @torch.no_grad()
     def start_queries(self, columns: Tensor, names: Packed) -> None:

@@ -21,11 +21,13 @@ from ontodex.features.tokens import Tokens
 from ontodex.features.word_pieces import PIECES, Piece, WordPieces, encode_pieces, join_words
 from ontodex.io.files import write_text
 from ontodex.io.json_schema import load_json
+from ontodex.models.layers.bag import compute_idf
 from ontodex.models.layers.bert import Bert, BertConfig
+from ontodex.models.layers.mapped_words import Words
 from ontodex.models.layers.packed import Packed, pack
 from ontodex.models.layers.ragged import Ragged
 from ontodex.models.pretrained import check_pieces, load_encoder, read_origin, save_origin
-from ontodex.models.readers import WordReader, Words
+from ontodex.models.readers import WordReader
 from ontodex.models.weights import extract_weights, set_weights
 from ontodex.types import Corpus, Doc
 from ontodex.types.answers import Span
@@ -86,12 +88,15 @@ class PieceReader:
         self.shape: BertConfig | None = None
         self.word_pieces: WordPieces | None = None
         self.origin = ""  # of the encoder's weights
+        self.idf: Tensor | None = None  # of the words of the training documents
 
     def __len__(self) -> int:
         return len(self.words)
 
     def fit(self, train: Corpus, device: torch.device) -> EncodedDocuments:
-        return self.fit_with_tokens(train, device)[0]
+        documents, _ = self.fit_with_tokens(train, device)
+        self.idf = compute_idf(documents.words, len(self.words))
+        return documents
 
     def fit_with_tokens(
         self, train: Corpus, device: torch.device

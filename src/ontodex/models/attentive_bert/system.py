@@ -43,6 +43,8 @@ class AttentiveBertSystem(TextNetworkSystem, Explains):
     def start_network(self, labels: LabelSpace, vectors: Tensor | None) -> AttentiveBert:
         network = self.build_network(compute_log_odds(labels), vectors).to(self.device)
         self.reader.start_encoder(network.encode)
+        assert self.reader.idf is not None
+        network.start_bag(self.reader.idf)
         self._start_queries(network.eval(), labels)
         return network
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from ontodex.config import check_least, check_shares, check_widths
 from ontodex.models.attentionxml.config import check_layers
@@ -19,14 +19,17 @@ class AttentiveTreeConfig(EncoderConfig, TextNetworkConfig):
     hidden: int = 512  # LSTM units in each direction
     layers: tuple[int, ...] = (512,)  # widths of the fully connected layers of labels
     bag: int = 1024  # width of the bag of words beside the LSTM
-    word_dropout: float = 0.3  # of word vectors
     dropout: float = 0.5  # of the LSTM's states and of the bags
     candidates: int = 512  # nodes of a level below the top that are scored, about
     beam: int = 0  # nodes of a level whose children these are; 0 = enough for `candidates`
     cluster: int = 8  # most labels below one node; each has half as many or more
+    table: Literal["fp32", "bf16"] = "fp32"  # label rows in training; bf16: about an eighth
     train: NetworkLoopConfig = field(default_factory=lambda: NetworkLoopConfig(epochs=8))
 
-    FORMER: ClassVar[tuple[str, ...]] = ("train_beam_ratio", "tree", "height", "learned")
+    FORMER: ClassVar[tuple[str, ...]] = (
+        "train_beam_ratio", "tree", "height", "learned", "word_dropout",
+    )  # fmt: skip
+    word_dropout: ClassVar[float] = 0.3  # of word vectors
     children: ClassVar[int] = 8  # of an inner node
     generator: ClassVar[str] = "document"
     path_scoring: ClassVar[str] = "alone"
@@ -41,4 +44,4 @@ class AttentiveTreeConfig(EncoderConfig, TextNetworkConfig):
         check_least(self, 2, "cluster")
         check_widths(self, "hidden", "bag")
         check_layers(self.layers)
-        check_shares(self, "word_dropout", "dropout")
+        check_shares(self, "dropout")

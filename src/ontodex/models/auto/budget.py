@@ -34,23 +34,30 @@ class Budget:
 
 
 def estimate_seconds(
-    trials: Sequence[Trial], system: str, settings: Table, documents: int, splits: int = 1
+    trials: Sequence[Trial],
+    system: str,
+    settings: Table,
+    documents: int,
+    splits: int = 1,
+    *,
+    exponent: float = _EXPONENT,
 ) -> float:
     """Return what training on so many documents will take; infinite for an untried system.
 
     The nearest trial of the same settings, else of the system, is scaled to the documents, as the
-    trials of the default settings grew from one rung to the next.
+    trials of the default settings grew from one rung to the next. Until two sizes have been timed
+    the cost grows with this power of the documents.
     """
     own = [trial for trial in trials if trial.system == system and not trial.failure]
     if not own:
         return math.inf
     same = [trial for trial in own if trial.settings == settings] or own
     nearest = max(same, key=lambda trial: (trial.documents <= documents, trial.documents))
-    growth = _estimate_growth(own, nearest.documents, documents)
+    growth = _estimate_growth(own, nearest.documents, documents, exponent)
     return float(nearest.seconds / nearest.splits * growth * splits)
 
 
-def _estimate_growth(trials: Sequence[Trial], before: int, after: int) -> float:
+def _estimate_growth(trials: Sequence[Trial], before: int, after: int, exponent: float) -> float:
     """Return the cost of `after` documents as a multiple of that of `before`.
 
     Of the two largest sizes it takes a power, where the cost grew at least as the documents did.
@@ -58,7 +65,6 @@ def _estimate_growth(trials: Sequence[Trial], before: int, after: int) -> float:
     has slowed down. That part does not grow.
     """
     seconds = {t.documents: max(t.seconds / t.splits, 1e-3) for t in trials if not t.settings}
-    exponent = _EXPONENT
     if len(seconds) > 1:
         small, large = sorted(seconds)[-2:]
         exponent = math.log(seconds[large] / seconds[small]) / math.log(large / small)

@@ -4,9 +4,11 @@ A trial on the first rung is cheap and shows what a setting changes; only rankin
 decide the consensus. Documents that a trial ranks are never among those that it learns.
 
     dev is large    700 train documents ─ 2,800 ─ 11,000 ─ all 45,000  ranked: dev
-    dev is small    1 of 5 folds ─ 2 folds ─ all 5 of train + dev      ranked: each fold in turn
+    dev is small    1 of 5 folds ─ 2 ─ 3 ─ all 5 of train + dev        ranked: each fold in turn
 
-Where time is short, 2 folds or 1 are the last rung.
+Where time is short, fewer folds are the last rung. The splits of a rung of folds are the first ones
+of the next, so that each is trained once. A dev of 100 documents or more is the first fold: what
+ranks it has learned train, and is not trained again to be a member.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from ontodex.types import Corpus, LabelSpace
 ENOUGH_DEV = 500  # dev documents that need no cross-validation
 _FOLDS = 5
 _GROWTH = 4  # times the documents of the rung below
-_SMALLEST = 500  # training documents of a rung
+_SMALLEST = 250  # training documents of a rung
+_DEV_FOLD = 100  # dev documents that are a fold of their own
+_SOME_FOLDS = (1, 2, 3)  # of those of the last rung
 _HELD_OUT = 1_500  # dev documents ranked on lower rungs
 
 
@@ -43,6 +47,7 @@ class Rung:
     name: str
     splits: tuple[Split, ...]
     gold: csr_array  # of the held-out documents of all splits, in the columns of the final labels
+    part: Rung | None = None  # the rung below, where its splits are the first ones of this rung
 
     @property
     def documents(self) -> int:
@@ -57,7 +62,7 @@ def make_rungs(
     if not folds and len(dev) < ENOUGH_DEV:
         folds = _FOLDS
     if folds:
-        return _make_folds(train.join(dev) if len(dev) else train, labels, folds, seed)
+        return _make_folds(train, dev, labels, folds, seed)
     order = np.random.default_rng(seed).permutation(len(train))
     few = dev.select(np.random.default_rng(seed).permutation(len(dev))[:_HELD_OUT])
     sizes = [len(train)]
@@ -72,33 +77,42 @@ def make_rungs(
     return [*rungs, _make_rung(f"all {format_count(len(train), 'document')}", [whole], labels)]
 
 
-def _make_folds(corpus: Corpus, labels: LabelSpace, folds: int, seed: int) -> list[Rung]:
-    """Return rungs of one fold, two and all; a corpus too small to split ranks itself."""
+def _make_folds(
+    train: Corpus, dev: Corpus, labels: LabelSpace, folds: int, seed: int
+) -> list[Rung]:
+    """Return rungs of a few folds and of all; a corpus too small to split ranks itself."""
+    corpus = train.join(dev) if len(dev) else train
     folds = min(folds, len(corpus))
     if folds < 2:
         return [_make_rung("the only document", [Split(corpus, corpus, labels)], labels)]
-    part = np.random.default_rng(seed).permutation(len(corpus)) % folds
+    rng = np.random.default_rng(seed)
     splits = []
-    for fold in range(folds):
+    if len(dev) >= _DEV_FOLD and folds > 2:
+        splits.append(Split(train, dev, labels))
+        part = np.full(len(corpus), folds - 1)
+        part[: len(train)] = rng.permutation(len(train)) % (folds - 1)
+    else:
+        part = rng.permutation(len(corpus)) % folds
+    for fold in range(folds - len(splits)):
         learned = corpus.select(part != fold)
         own = LabelSpace.of(learned, labels.ontology)
         splits.append(Split(learned, corpus.select(part == fold), own))
-    some = [
-        _make_rung(f"{count} of {folds} folds", splits[:count], labels)
-        for count in (1, 2)
-        if count < folds
-    ]
-    return [
-        *some,
-        _make_rung(f"{folds} folds of {format_count(len(corpus), 'document')}", splits, labels),
-    ]
+    rungs: list[Rung] = []
+    for count in (*(count for count in _SOME_FOLDS if count < folds), folds):
+        name = f"{count} of {folds} folds"
+        if count == folds:
+            name = f"{folds} folds of {format_count(len(corpus), 'document')}"
+        rungs.append(_make_rung(name, splits[:count], labels, rungs[-1] if rungs else None))
+    return rungs
 
 
-def _make_rung(name: str, splits: Sequence[Split], labels: LabelSpace) -> Rung:
+def _make_rung(
+    name: str, splits: Sequence[Split], labels: LabelSpace, part: Rung | None = None
+) -> Rung:
     golds = [labels.gold(split.held_out) for split in splits]
     width = max(gold.shape[1] for gold in golds)
     wide = [
         csr_array((gold.data, gold.indices, gold.indptr), shape=(gold.shape[0], width))
         for gold in golds
     ]
-    return Rung(name, tuple(splits), csr_array(vstack(wide, format="csr")))
+    return Rung(name, tuple(splits), csr_array(vstack(wide, format="csr")), part)

@@ -35,6 +35,7 @@ _SAFETY = 1.25  # estimates may be too low by this factor: other work slows a ma
 _FURTHER_PROBES = 2  # rungs above the first on which the growth of the cost is measured
 _PROBE_SHARE = 0.25  # of the usable time, at most, for such a trial of a system
 _TUNED_DOCUMENTS = 1_000  # at least, to judge a setting: fewer have another vocabulary
+_TUNED_HELD_OUT = 300  # documents ranked, at least: on fewer chance decides
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Search:
         if trial is not None and trial in self.trials:
             return trial
         if trial is not None:
-            self.budget.spend(trial.seconds)
+            self.budget.spend(trial.spent_seconds)
         else:
             if self._bar is not None:
                 self._bar.set_status(f"{system} on {rung.name}")
@@ -120,7 +121,11 @@ class Search:
         for rung in self.rungs[1 : 1 + _FURTHER_PROBES]:
             if rung.documents > self.rungs[0].documents:  # folds are all of one size
                 for trial in best_first:
-                    cost = self.estimate(trial.system, {}, rung)
+                    # A part of the cost of many systems is fixed. The larger growth that a plan
+                    # assumes would keep such a system from the probe that shows it.
+                    cost = estimate_seconds(
+                        self.trials, trial.system, {}, rung.documents, exponent=1.0
+                    )
                     if not trial.failure and cost <= _PROBE_SHARE * self.usable:
                         self.try_settings(trial.system, {}, rung)
 
@@ -188,8 +193,9 @@ class Search:
         return seconds * self.final_fits
 
     def estimate(self, system: str, settings: Table, rung: Rung) -> float:
-        """Return what a trial will take."""
-        splits = len(rung.splits)
+        """Return what a trial will take, without the splits that have been ranked."""
+        part = self.runner.find_part(system, settings, rung)
+        splits = len(rung.splits) - (part.splits if part else 0)
         return estimate_seconds(self.trials, system, settings, rung.documents, splits)
 
     def _tune(self, planned: Sequence[str]) -> bool:
@@ -226,6 +232,7 @@ class Search:
     def _choose_rung(self, system: str, share: float) -> Rung:
         """Return the largest rung on which a trial takes at most this time."""
         enough = [rung for rung in self.rungs if rung.documents >= _TUNED_DOCUMENTS] or self.rungs
+        enough = [rung for rung in enough if rung.gold.shape[0] >= _TUNED_HELD_OUT] or enough
         fitting = [rung for rung in enough if self.estimate(system, {}, rung) <= share]
         return fitting[-1] if fitting else enough[0]
 

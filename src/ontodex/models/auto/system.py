@@ -117,7 +117,7 @@ class AutoSystem(Explains):
         found = [csr_array(r.scores(len(labels)).astype(np.float64)) for r in rankings]
         joined = consensus.calibrate(found, rung.gold, LabelCounts.of(labels, labels.gold(train)))
         if rung.splits[0].train is train:  # the members are the systems that ranked dev
-            self._ranked = {dev.key: joined}
+            self._ranked = {dev.key: joined.take(slice(len(dev)))}
         self._consensus = consensus
         return joined
 

@@ -51,12 +51,18 @@ class Trial:
     fit_seconds: float = 0.0
     rank_seconds: float = 0.0
     latency: float = 0.0  # seconds for one document
+    reused_seconds: float = 0.0  # of these, what a trial on fewer folds has spent
     failure: str = ""  # the message of a trial that failed
     folder: str = field(default="", compare=False)
 
     @property
     def seconds(self) -> float:
         return self.fit_seconds + self.rank_seconds
+
+    @property
+    def spent_seconds(self) -> float:
+        """The seconds of this trial itself, without the folds of an earlier one."""
+        return self.seconds - self.reused_seconds
 
     @property
     def name(self) -> str:
@@ -116,8 +122,21 @@ class TrialRunner:
         table = json.loads((folder / "trial.json").read_text(encoding="utf-8"))
         return Trial(**table, folder=str(folder))
 
+    def find_part(self, system: str, settings: Table, rung: Rung) -> Trial | None:
+        """Return a finished trial on the first splits of the rung, that with the most of them."""
+        part = rung.part
+        while part is not None:
+            trial = self.find(system, settings, part)
+            if trial is not None and not trial.failure:
+                return trial
+            part = part.part
+        return None
+
     def run(self, system: str, settings: Table, rung: Rung) -> Trial:
-        """Train and rank on every split of the rung; keep the ranking and the figures."""
+        """Train and rank on every split of the rung; keep the ranking and the figures.
+
+        Splits that an earlier trial has ranked are not trained again.
+        """
         folder = self._locate(system, settings, rung)
         splits = len(rung.splits)
         trial = Trial(system, settings, rung.name, rung.documents, splits, folder=str(folder))
@@ -154,7 +173,15 @@ class TrialRunner:
         self, system: str, settings: Table, rung: Rung, folder: Path
     ) -> tuple[Ranking, dict[str, Any]]:
         rankings, fit_seconds, rank_seconds, latencies = [], 0.0, 0.0, []
-        for split in rung.splits:
+        part = self.find_part(system, settings, rung)
+        reused = 0.0
+        if part is not None:
+            rankings.append(self.load_ranking(part))
+            fit_seconds, rank_seconds, reused = part.fit_seconds, part.rank_seconds, part.seconds
+            latencies = [part.latency] * part.splits
+            if (kept := Path(part.folder) / "model").exists():
+                shutil.move(kept, folder / "model")
+        for split in rung.splits[0 if part is None else part.splits :]:
             model = self._make_model(system, settings)
             started = time.monotonic()
             model.fit(split.train, split.held_out, split.labels)
@@ -174,6 +201,7 @@ class TrialRunner:
             "fit_seconds": fit_seconds,
             "rank_seconds": rank_seconds,
             "latency": float(np.mean(latencies)),
+            "reused_seconds": reused,
         }
 
     def _translate(self, ranking: Ranking, split: Split) -> Ranking:

@@ -285,8 +285,11 @@ class Consensus(Explains):
             return ranking
         reranker, ranked = Reranker.fit(ranking, found, gold, counts)
         before, after = (measure_ndcg(gold, one) for one in (ranking, ranked))
-        logger.info("ranking again: nDCG@5 %.2f instead of %.2f", 100 * after, 100 * before)
-        if after < before + MIN_GAIN:
+        is_kept = after >= before + MIN_GAIN
+        outcome = "kept" if is_kept else "not kept: it does not help here"
+        figures = 100 * after, 100 * before, outcome
+        logger.info("ranking the first labels again: nDCG@5 %.2f instead of %.2f, %s", *figures)
+        if not is_kept:
             return ranking
         self.reranker = reranker
         return ranked

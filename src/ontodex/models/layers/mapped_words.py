@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ontodex.features.tokens import Tokens, check_length
 from ontodex.features.vocabulary import UNKNOWN, Vocabulary
+from ontodex.models.layers.ragged import Ragged
 
 
 class MappedWords:
@@ -39,3 +40,6 @@ class MappedWords:
             out[: end - start] = self._table[self._tokens.ids[start:end]]
         batch = torch.from_numpy(ids), torch.from_numpy(lengths)
         return tuple(tensor.to(self.device, non_blocking=True) for tensor in batch)
+
+
+Words = Ragged | MappedWords  # the words of documents, in memory or read from a file

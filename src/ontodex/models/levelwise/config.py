@@ -15,7 +15,7 @@ from ontodex.features.phrases import choose_phrase_language
 from ontodex.models.text_network import TextNetworkConfig
 from ontodex.ontology.levels import Expand
 from ontodex.ontology.levels import Rule as LevelRule
-from ontodex.types.loop_config import LoopConfig, NetworkLoopConfig
+from ontodex.types.loop_config import ConstantRateConfig, LoopConfig
 
 Categories = Literal["balanced", "largest"]
 Inputs = Literal["words", "words+keywords", "words+keywords+levels"]
@@ -59,16 +59,10 @@ class PointerConfig:
 
 
 @dataclass(frozen=True)
-class PaperLoopConfig(NetworkLoopConfig):
+class PaperLoopConfig(ConstantRateConfig):
     """Settings of the paper's training: Adam in batches of 256, stopped early on dev."""
 
-    epochs: int = 50  # most passes over the training documents
     batch_size: int = 256  # documents per step, over all processes
-    lr: float = 1e-3  # learning rate
-    warmup_steps: int = 1  # steps until it is reached; never more than a tenth of all steps
-    ema_rate: float = 0.0  # 1 - decay of the moving average of the weights; 0 = no average
-
-    final_lr_ratio: ClassVar[float] = 1.0  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
@@ -85,7 +79,7 @@ class LevelwiseConfig(TextNetworkConfig):
     hidden: int = 256  # LSTM units in each direction
     # Chunks of a category: by its size, one, or always `chunks`.
     pooling: Pooling = "dynamic"
-    chunks: int = 32  # P, the most chunks of a category
+    chunks: int = 2  # P, the most chunks of a category
     bottleneck: int = 512  # bottleneck units of each category
     dropout: float = 0.5  # of pooled features
     # From the predictions of all levels to one label set: pointer generator, the most probable

@@ -30,6 +30,7 @@ class LightAttentionConfig(AttentionXMLConfig):
     path_scoring: ClassVar[str] = "product"
     training: ClassVar[str] = "top-down"
     tree: ClassVar[str] = "cluster"
+    table: ClassVar[str] = "fp32"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,7 +1,8 @@
 """Tables of node parameters: one row a node, trained by row, saved in fp16, memory-mapped.
 
-In training a table is an embedding with a sparse gradient, of the rows that were read. Afterwards
-it is a `FrozenTable`, in memory or in a mapped file. Both map node numbers to rows.
+In training a table is an embedding with a sparse gradient, of the rows that were read, or a
+`HalfTable`. Afterwards it is a `FrozenTable`, in memory or in a mapped file. All of them map node
+numbers to rows.
 """
 
 from __future__ import annotations
@@ -20,7 +21,23 @@ from ontodex.models.lightattention.scorers import NodeVector
 from ontodex.models.trees.label_tree import LabelTree
 from ontodex.models.weights import SHARD_BYTES
 
+FROZEN_ROWS = 2**16  # of a table, copied at once
 MAPPED_BYTES = 2**28  # tables of more than this are saved as one file, which can be mapped
+
+
+class HalfTable(nn.Module):
+    """Rows in training whose vectors are bf16. The biases are fp32: those of rare labels are large,
+    and bf16 would round them to sixteenths."""
+
+    def __init__(self, vectors: Sequence[Tensor], biases: Tensor) -> None:
+        super().__init__()
+        columns = [*vectors, biases[:, None]]  # (n, w) each, of nodes
+        self.columns = nn.ModuleList(
+            nn.Embedding.from_pretrained(one, freeze=False, sparse=True) for one in columns
+        )
+
+    def forward(self, nodes: Tensor) -> Tensor:
+        return torch.cat([column(nodes).float() for column in self.columns], dim=-1)
 
 
 class FrozenTable(nn.Module):
@@ -31,7 +48,8 @@ class FrozenTable(nn.Module):
         self.rows = rows
         self.on_gpu = None
         if device.type != "cpu":
-            self.on_gpu = torch.from_numpy(rows.copy()).to(device)
+            writable = rows if rows.flags.writeable else rows.copy()
+            self.on_gpu = torch.from_numpy(writable).to(device)
 
     def forward(self, nodes: Tensor) -> Tensor:
         if self.on_gpu is not None:
@@ -56,10 +74,31 @@ def create_table(
     return nn.Embedding.from_pretrained(rows, freeze=False, sparse=sparse)
 
 
-def freeze_table(table: nn.Embedding) -> FrozenTable:
-    """Return the trained rows, rounded to fp16."""
-    rows = table.weight.detach()
-    return FrozenTable(rows.half().cpu().numpy(), rows.device)
+def create_half_table(
+    vectors: Sequence[NodeVector], odds: Tensor, device: torch.device
+) -> HalfTable:
+    """Create rows of these vectors in bf16, and biases, which start at the node's log-odds."""
+    drawn = [
+        torch.empty(len(odds), vector.width, dtype=torch.bfloat16, device=device).normal_(
+            std=vector.std
+        )
+        for vector in vectors
+    ]
+    return HalfTable(drawn, odds.to(device))
+
+
+@torch.no_grad()
+def freeze_table(table: nn.Module) -> FrozenTable:
+    """Return the trained rows, rounded to fp16. The trained table is emptied: a GPU may not hold
+    both."""
+    parameters = list(table.parameters())
+    device, n_rows = parameters[0].device, len(parameters[0])
+    rows = np.empty((n_rows, sum(p.shape[1] for p in parameters)), np.float16)
+    for nodes in torch.arange(n_rows, device=device).split(FROZEN_ROWS):
+        rows[int(nodes[0]) : int(nodes[-1]) + 1] = table(nodes).half().cpu().numpy()
+    for parameter in parameters:
+        parameter.data = parameter.new_empty(0, parameter.shape[1])
+    return FrozenTable(rows, device)
 
 
 def save_tables(folder: Path, tables: Mapping[str, FrozenTable]) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -37,6 +37,7 @@ from ontodex.models.lightattention.network import (
 from ontodex.models.lightattention.node_tables import (
     FrozenTable,
     compute_node_log_odds,
+    create_half_table,
     create_table,
     freeze_table,
     load_tables,
@@ -143,7 +144,7 @@ class TreeSystem(Explains):
             ranking = self._rank(trainer.dev_data, DEV_DEPTH)
             self.calibration = Calibration.fit(ranking, trainer.dev_gold)
         for scorer in self.network.scorers[1:]:
-            scorer.table = freeze_table(cast(nn.Embedding, scorer.table))
+            scorer.table = freeze_table(scorer.table)
 
     def build_tree(self, tokens: Tokens, gold: csr_array) -> LabelTree:
         """Build the tree over the labels of the training documents."""
@@ -162,12 +163,14 @@ class TreeSystem(Explains):
         """Return the untrained table of each level below the root."""
         log_odds = compute_node_log_odds(tree, gold, given_parent=self.given_parent)
         levels = zip(self.list_node_vectors(tree.height), log_odds, strict=True)
-        return [
-            create_table(
-                own, odds, self.device, sparse=number > 0 and len(odds) >= ROW_UPDATE_NODES
-            )
-            for number, (own, odds) in enumerate(levels)
-        ]
+        tables: list[nn.Module] = []
+        for number, (own, odds) in enumerate(levels):
+            if number > 0 and self.config.table == "bf16":
+                tables.append(create_half_table(own, odds, self.device))
+            else:
+                by_row = number > 0 and len(odds) >= ROW_UPDATE_NODES
+                tables.append(create_table(own, odds, self.device, sparse=by_row))
+        return tables
 
     def _load_tables(self, tree: LabelTree, folder: Path) -> list[nn.Module]:
         """Return the saved table of each level; that of the top level is a part of the network."""
