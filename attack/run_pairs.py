@@ -26,7 +26,8 @@ def mutate_together(files: Files, draw: random.Random) -> tuple[Files, str]:
     kinds = [_resize, _resize, _resize, _rename_label, _mutate_twice]
     try:
         return draw.choice(kinds)(files, draw)
-    except (KeyError, ValueError, IndexError) as error:
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        # The first of two changes may leave a file that cannot be read for the second.
         changed, what = mutate(files, draw)
         return changed, f"{what} (not together: {error})"
 

@@ -46,6 +46,14 @@ def test_packed_html_is_unpacked(tmp_path):
     assert text_of(tmp_path / "a", "a.html.gz") == "Trout\nStreams\nTrout swim. Well.\ncafé"
 
 
+def test_an_archive_with_the_name_of_a_page_is_refused(tmp_path):
+    """Its bytes were read as text."""
+    with zipfile.ZipFile(tmp_path / "a", "w") as archive:
+        archive.writestr("../../a.html", HTML)
+    with pytest.raises(DataError, match="is a ZIP archive, not HTML"):
+        text_of(tmp_path / "a", "a.html")
+
+
 def test_paragraphs_and_table_cells_of_a_docx_are_read(tmp_path):
     import docx
 

@@ -141,3 +141,26 @@ def test_long_words_and_paragraphs_of_many_lines_take_linear_time() -> None:
 def test_a_word_broken_twice_is_looked_up_as_a_whole() -> None:
     lines = ["the under-cover", "a long line of text with the un-", "der-", "cover of the rain"]
     assert " ".join(join_lines(lines)).count("under-cover") == 2
+
+
+@pytest.mark.parametrize("open_bracket", [b"[", b"<<", b"("])
+def test_brackets_without_end_are_refused(tmp_path: Path, open_bracket: bytes) -> None:
+    """Nested arrays ended the process with a RecursionError, and no reason was given."""
+    content = open_bracket * 10_000
+    parts = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] /Contents 4 0 R "
+        b"/Resources << /Font << /F << /Type /Font /Subtype /Type1 /BaseFont /A >> >> >> >>",
+        b"<< /Length %d >> stream\n%s\nendstream" % (len(content), content),
+    ]
+    objects = [b"%d 0 obj %s endobj\n" % (number, part) for number, part in enumerate(parts, 1)]
+    starts = [9 + sum(map(len, objects[:i])) for i in range(len(objects))]
+    table = b"".join(b"%010d 00000 n \n" % start for start in starts)
+    end = b"trailer << /Size 5 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % (
+        9 + sum(map(len, objects))
+    )
+    start = b"%PDF-1.4\n" + b"".join(objects) + b"xref\n0 5\n0000000000 65535 f \n"
+    (tmp_path / "a.pdf").write_bytes(start + table + end)
+    with pytest.raises(DataError, match="not a readable PDF"):
+        read_pdf(tmp_path / "a.pdf", 1_000)

@@ -32,6 +32,7 @@ from ontodex.errors import DataError, OntodexError, UnmappedTableError, require
 from ontodex.io.captured_warnings import capture_warnings
 from ontodex.io.child_process import end_with_parent
 from ontodex.io.files import open_bytes
+from ontodex.io.office import advise_office
 from ontodex.io.temporary import is_disk_full
 
 MAX_MEMORY = 2 * 2**30  # bytes of address space
@@ -120,6 +121,8 @@ def read_html(path: Path) -> str:
     html = require("lxml.html", extra="serve", purpose="reading HTML")
     with open_bytes(path) as file:
         raw = file.read()
+    if (advice := advise_office(raw[:1000])) is not None:
+        raise DataError(f"is {advice[0]}, not HTML", hint=advice[1])
     if raw.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raw = detect_and_decode(raw)[0].encode()
     with contextlib.suppress(UnicodeDecodeError):

@@ -50,7 +50,9 @@ def read_pdf(path: Path, max_characters: int) -> tuple[str, str]:
             _find_large_line(reader.pages[0]) if pages else ""
         )
         _check_text_layer(reader, pages)
-    except (errors.PyPdfError, ValueError, TypeError, LookupError, AttributeError) as error:
+    except (
+        errors.PyPdfError, ValueError, TypeError, LookupError, AttributeError, RecursionError
+    ) as error:  # fmt: skip
         # pypdf raises many kinds of errors for a damaged PDF.
         raise DataError(f"not a readable PDF ({type(error).__name__})") from error
     lines = [line.rstrip() for page in pages for line in page.split("\n")]

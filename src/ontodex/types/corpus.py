@@ -25,6 +25,7 @@ from ontodex.types.record_batches import (
     BATCH_DOCS,
     SCHEMA,
     ContentCheck,
+    check_complete,
     check_n_features,
     flatten_column,
     make_batches,
@@ -126,6 +127,7 @@ class Corpus:
             table = read_arrow_file(folder / "docs.arrow")
             if not is_trusted:  # offsets outside of the file would crash the process later
                 table.validate(full=True)
+                check_complete(table)
         except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
             raise DataError(
                 f"not a readable corpus folder ({error})", path=folder, hint="create it again"

@@ -134,23 +134,48 @@ def _make_lists(offsets: NDArray[Any], values: NDArray[Any], dtype: type) -> pa.
 
 
 def unpack_batch(batch: pa.RecordBatch, kind: Kind) -> Iterator[Doc]:
-    """Yield the documents of a batch."""
+    """Yield the documents of a batch; raise a DataError for values that no document has."""
     names = ["id", "fields", "keywords", "labels", "metadata", "indices", "values"]
     for id_, fields, keywords, labels, metadata, indices, values in zip(
         *(batch[name].to_pylist() for name in names), strict=True
     ):
-        yield Doc(
-            id_,
-            dict(fields),
-            tuple(keywords),
-            tuple(labels),
-            json.loads(metadata),
-            None
-            if kind == "text"
-            else dict(zip(indices, values, strict=True))
-            if kind == "sparse"
-            else tuple(values),
-        )
+        try:
+            content = (
+                None
+                if kind == "text"
+                else dict(zip(indices, values, strict=True))
+                if kind == "sparse"
+                else tuple(values)
+            )
+            more = _read_metadata(metadata)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise DataError(
+                f"the corpus folder is damaged: document {id_!r:.100}: {error}",
+                hint="create it again with `ontodex convert`",
+            ) from error
+        yield Doc(id_, dict(fields), tuple(keywords), tuple(labels), more, content)
+
+
+def _read_metadata(text: str) -> dict[str, Any]:
+    """Return the metadata of a document, which every corpus format can hold."""
+    if text == "{}":
+        return {}
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise TypeError("its metadata is not an object")
+    if "\\u" in text:  # perhaps half a surrogate pair: a UnicodeEncodeError is a ValueError
+        json.dumps(found, ensure_ascii=False).encode()
+    return found
+
+
+def check_complete(table: pa.Table) -> None:
+    """Raise a ValueError for a table in which a value is missing: documents have them all."""
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        for chunk in column.chunks:
+            inner = [chunk.keys, chunk.items] if pa.types.is_map(chunk.type) else []
+            inner += [chunk.flatten()] if pa.types.is_list(chunk.type) else []
+            if any(array.null_count for array in (chunk, *inner)):
+                raise ValueError(f"the column {name!r} has missing values")
 
 
 def flatten_column(batches: list[pa.RecordBatch], name: str, dtype: type) -> NDArray[Any]:

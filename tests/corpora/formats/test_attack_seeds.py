@@ -18,6 +18,7 @@ from scipy.sparse import csr_array, save_npz
 from ontodex.corpora.open import open_corpus, read_docs, write_docs
 from ontodex.errors import DataError
 from ontodex.types import Corpus, Doc
+from ontodex.types.record_batches import SCHEMA
 
 
 def write_npz(folder: Path, data: bytes) -> Path:
@@ -153,3 +154,40 @@ def test_the_message_about_columns_is_text_even_where_their_names_are_not(tmp_pa
         list(read_docs(path))
     assert str(caught.value).encode("utf-8")
     assert "\ufffd" in str(caught.value)
+
+
+def write_damaged(folder: Path, **values: object) -> Path:
+    """Write a corpus folder of one document, and replace values of its columns."""
+    write_docs([Doc("1", {"text": "a"}, labels=("x",))], folder, "corpus")
+    row = pa.ipc.open_file(str(folder / "docs.arrow")).read_all().to_pylist()[0]
+    with (
+        pa.OSFile(str(folder / "docs.arrow"), "wb") as sink,
+        pa.ipc.new_file(sink, SCHEMA) as writer,
+    ):
+        writer.write_batch(pa.RecordBatch.from_pylist([{**row, **values}], schema=SCHEMA))
+    return folder
+
+
+@pytest.mark.parametrize("metadata", ["", "[]", "3", "{", "[" * 100_000, '{"a": "\\ud800"}'])
+def test_a_corpus_folder_with_metadata_that_is_no_object_is_refused(tmp_path, metadata) -> None:
+    """Seed 209 of the campaign on readers: JSONDecodeError."""
+    folder = write_damaged(tmp_path / "corpus", metadata=metadata)
+    with pytest.raises(DataError, match="is damaged: document '1'"):
+        list(read_docs(folder))
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [{"id": None}, {"fields": None}, {"fields": [("text", None)]}, {"labels": ["x", None]},
+     {"keywords": None}, {"metadata": None}],
+)  # fmt: skip
+def test_a_corpus_folder_with_missing_values_is_refused(tmp_path, missing) -> None:
+    folder = write_damaged(tmp_path / "corpus", **missing)
+    with pytest.raises(DataError, match="has missing values"):
+        open_corpus(folder)
+
+
+def test_a_corpus_folder_with_whole_values_is_read(tmp_path) -> None:
+    folder = write_damaged(tmp_path / "corpus", metadata='{"a": "\\u00e9"}')
+    (doc,) = read_docs(folder)
+    assert (doc.labels, doc.metadata) == (("x",), {"a": "é"})
