@@ -128,10 +128,16 @@ def _limit_cpu(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def read_corpus(path: Path, format: str | None) -> None:
-    """Detect, read and check a corpus; what is reported must be text, and what is read stored."""
+def read_corpus(path: Path, format: str | None, thorough: bool | None = None) -> None:
+    """Detect, read and check a corpus; what is reported must be text, and what is read stored.
+
+    A thorough check has an ontology and looks for documents that are in another corpus too. Without
+    a word, one file in four gets it.
+    """
+    if thorough is None:
+        thorough = not path.stat().st_size % 4
     if format is None:
-        if path.stat().st_size % 4:
+        if not thorough:
             report = check(path)
         else:
             concepts = [Concept("c1", {"en": "one"}), Concept("c2", parents=["c1"])]
@@ -146,16 +152,18 @@ def read_corpus(path: Path, format: str | None) -> None:
             json.dumps([doc.labels, doc.keywords, dict(doc.metadata)]).encode()
 
 
-def read_vocabulary(path: Path, format: str | None) -> None:
+def read_vocabulary(path: Path, format: str | None, thorough: bool | None = None) -> None:
     """Read an ontology, write it as JSON and collect its names as `lexical` does.
 
-    Of some files, show a concept and its ancestors.
+    A thorough reading shows a concept and its ancestors. Without a word, one file in four gets it.
     """
+    if thorough is None:
+        thorough = not path.stat().st_size % 4
     ontology = read_ontology(path, format)
     write_json(ontology, io.BytesIO())
     readings = dict.fromkeys(ontology.names, TokenConfig())
     ConceptNames.of(ontology, {one: i for i, one in enumerate(ontology.ids)}, readings, Spelling())
-    if not path.stat().st_size % 4:
+    if thorough:
         compute_ancestors(ontology)
         "\n".join(format_ontology(ontology, ontology.ids[-1] if ontology.ids else None)).encode()
     "\n".join(ontology.problems).encode()
@@ -284,17 +292,20 @@ def measure(seconds: float, seed: int, folder: Path, out: Path) -> None:
     r, result = Source(seed), Result()
     work = folder / "input"
     work.mkdir(exist_ok=True)
-    benign: dict[tuple[str, str], tuple[float, float]] = {}
+    # By target and whether the reading is thorough: both files are read in the same way.
+    benign: dict[tuple[str, str, bool], tuple[float, float]] = {}
     worst_time, worst_memory = (0.0, ""), (0.0, "")
     stop = time.monotonic() + seconds
     waiting: list[tuple[str, str]] = []
     while time.monotonic() < stop:
         waiting = waiting or r.sample(TARGETS, len(TARGETS))  # each in turn
         target = kind, name = waiting.pop()
-        if target not in benign:
+        thorough = r.random() < 0.25
+        reading = (*target, thorough)
+        if reading not in benign:
             files = make_benign(kind, name, SIZE, folder)
-            cost, size = _measure_cost(kind, name, files, work), _count_bytes(files)
-            benign[target] = (
+            cost, size = _measure_cost(reading, files, work), _count_bytes(files)
+            benign[reading] = (
                 max(cost.seconds, MIN_SECONDS) / size,
                 max(cost.memory, MIN_MEMORY) / size,
             )
@@ -302,10 +313,10 @@ def measure(seconds: float, seed: int, folder: Path, out: Path) -> None:
             if time.monotonic() > stop:
                 break
             (folder / "current").write_bytes(pickle.dumps((kind, name, files)))
-            cost = _measure_cost(kind, name, files, work)
+            cost = _measure_cost(reading, files, work)
             result.tried += 1
-            times = cost.seconds / size / benign[target][0]
-            memory = cost.memory / size / benign[target][1]
+            times = cost.seconds / size / benign[reading][0]
+            memory = cost.memory / size / benign[reading][1]
             worst_time = max(worst_time, (times, f"{kind} {name}: {about}"))
             worst_memory = max(worst_memory, (memory, f"{kind} {name}: {about}"))
             what = ""
@@ -348,10 +359,11 @@ def _count_bytes(files: Files) -> int:
     return sum(map(len, files.values()))
 
 
-def _measure_cost(kind: str, name: str, files: Files, work: Path) -> Cost:
+def _measure_cost(reading: tuple[str, str, bool], files: Files, work: Path) -> Cost:
     """Read a file in a forked child, detected and in its own format; return the higher cost."""
+    kind, name, thorough = reading
     path = _write_files(files, work)
-    costs = [_fork(partial(READ[kind], path, format)) for format in (None, name)]
+    costs = [_fork(partial(READ[kind], path, format, thorough)) for format in (None, name)]
     problem = next((cost.problem for cost in costs if cost.problem), "")
     return Cost(max(c.seconds for c in costs), max(c.memory for c in costs), problem)
 

@@ -117,10 +117,11 @@ class DocReader(Iterator[Doc]):
                 log_changes(self.path, self.repairs)
             self._ended = True
             raise
-        labels = tuple(dict.fromkeys(doc.labels))
-        if len(labels) < len(doc.labels):
-            self.repairs["a label was given twice and taken once"] += 1
-            doc = replace(doc, labels=labels)
+        if len(doc.labels) > 1:
+            labels = tuple(dict.fromkeys(doc.labels))
+            if len(labels) < len(doc.labels):
+                self.repairs["a label was given twice and taken once"] += 1
+                doc = replace(doc, labels=labels)
         self.counts.add(doc)
         return doc
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,13 +86,11 @@ class LabelSpace:
         """
         columns = dict(self.column)
         rows = [
-            np.unique([columns.setdefault(label, len(columns)) for label in labels]).astype(
-                np.int32
-            )
+            sorted({columns.setdefault(label, len(columns)) for label in labels})
             for labels in corpus.labels()
         ]
         indptr = np.cumsum([0, *map(len, rows)])
-        indices = np.concatenate([*rows, np.empty(0, np.int32)])
+        indices = np.fromiter(chain.from_iterable(rows), np.int32, count=int(indptr[-1]))
         data = np.ones(len(indices), dtype=np.int8)
         return csr_array((data, indices, indptr), shape=(len(rows), len(columns)))
 

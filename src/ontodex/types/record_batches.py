@@ -53,10 +53,12 @@ class ContentCheck:
             raise DataError(
                 f"document {doc.id!r} has {doc.kind} content but {self.first!r} has {self.kind}"
             )
+        if doc.features is None:
+            return
         if isinstance(doc.features, Mapping):
             self.n_features = max(self.n_features, max(doc.features, default=-1) + 1)
             check_n_features(self.n_features)
-        elif doc.features is not None:
+        else:
             self.n_features = self.n_features or len(doc.features)
             if len(doc.features) != self.n_features:
                 raise DataError(
@@ -89,21 +91,25 @@ def make_batches(docs: Iterable[Doc], content: ContentCheck) -> Iterator[pa.Reco
 
 
 def _make_batch(docs: Sequence[Doc]) -> pa.RecordBatch:
+    any_features = any(doc.features is not None for doc in docs)
     columns = {
         "id": [doc.id for doc in docs],
         "fields": [list(doc.fields.items()) for doc in docs],
         "keywords": [doc.keywords for doc in docs],
         "labels": [doc.labels for doc in docs],
-        "metadata": [json.dumps(dict(doc.metadata), ensure_ascii=False) for doc in docs],
-        "indices": [
-            list(doc.features) if isinstance(doc.features, Mapping) else [] for doc in docs
+        "metadata": [
+            json.dumps(dict(doc.metadata), ensure_ascii=False) if doc.metadata else "{}"
+            for doc in docs
         ],
+        "indices": [
+            list(doc.features) if isinstance(doc.features, Mapping) else () for doc in docs
+        ] if any_features else [()] * len(docs),
         "values": [
-            [] if doc.features is None
+            () if doc.features is None
             else list(doc.features.values()) if isinstance(doc.features, Mapping)
             else doc.features
             for doc in docs
-        ],
+        ] if any_features else [()] * len(docs),
     }  # fmt: skip
     return pa.RecordBatch.from_pydict(columns, schema=SCHEMA)
 
