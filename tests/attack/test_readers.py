@@ -26,7 +26,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-@pytest.mark.parametrize("size", [40, 41])
+@pytest.mark.parametrize("size", [44, 45])
 def test_a_reading_is_as_thorough_as_it_is_told_whatever_the_size(calls, tmp_path, size):
     """A benign file of another size than the hostile one was read in another way."""
     path = tmp_path / "docs.txt"
