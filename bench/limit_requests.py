@@ -114,7 +114,10 @@ def fill_text(extra: int) -> HttpRequest:
     beside = extract_process.DOC_SIZE + 2 * extract_process.STRING_SIZE + len("{}")
     sizes = [json_limits.MAX_TEXT - beside] * (uploads.MAX_UPLOADED_TEXT // json_limits.MAX_TEXT)
     sizes[-1] += extra
-    return upload([gzip.compress(b"a " * (n // 2) + b"a" * (n % 2), 1) for n in sizes], "txt.gz")
+    # Numbers between the words: a text that packs too well looks like a decompression bomb.
+    line = b"a " * 45
+    text = b"".join(b"%08d " % number + line for number in range(max(sizes) // len(line)))
+    return upload([gzip.compress(text[:n], 1) for n in sizes], "txt.gz")
 
 
 def list_request_limits() -> Iterator[RequestLimit]:
