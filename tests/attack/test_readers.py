@@ -43,6 +43,9 @@ def test_large_files_are_compared_with_a_benign_one_that_is_read_alike(monkeypat
         measured.append(reading)
         return readers.Cost(1.0 if reading[2] else 0.03, 10**6)  # thorough readings take longer
 
+    # A campaign has a process of its own, so it changes what this one shares with other tests.
+    monkeypatch.setenv("ONTODEX_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(readers.logging, "disable", lambda level: None)
     monkeypatch.setattr(readers, "_measure_cost", measure_cost)
     monkeypatch.setattr(readers, "TARGETS", [("corpus", "jsonl")])
     readers.measure(2, 1, tmp_path, tmp_path / "out")
